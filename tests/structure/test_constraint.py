@@ -184,3 +184,21 @@ def test_a_rule_sees_one_candidate_and_how_sure_it_is() -> None:
         logits_, tokens = logits.rows[0].likeliest(2)
         assert tokens.shape == logits_.shape == (4, 2)
         assert logits.rows[0].drawn(1.0, 0, 0, MASK).tolist() == best.tokens[0].tolist()
+
+
+@pytest.mark.parametrize("token", [0, END, MASK])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["saber", "wino"])
+def test_unsound_logits_are_known_as_such(token: int, value: float, name: str) -> None:
+    """As the reduction would know them, which is not made."""
+    prompt = Prompt.of([0], MASK, constraint=Constraint(TOKENS["[abc]{3}"]))
+    rule = constrained(build(f"{name}+eager", {}).decoder)
+    state = rule.start(prompt, LENGTH)
+    canvas = rule.canvas(state)
+    places = np.flatnonzero(canvas.reads[0, canvas.answers])
+    values = torch.zeros(len(places), SIZE)
+    values[-1, token] = value
+    row = RowLogits(values, tuple(places.tolist()))
+    seen, bare = (Logits([row], len(canvas.answers), MASK) for _ in range(2))
+    rule.step(state, seen)
+    assert seen.sound.tolist() == bare.sound.tolist() == [value == -np.inf]

@@ -231,11 +231,17 @@ class Logits:
         assert self._source._sound is not None
         return self._source._sound
 
+    def found_sound(self, rows: Sequence[bool]) -> None:
+        """What a rule knows of each row that it does not reduce, so that nobody reduces it for that."""
+        if self._source is self and all(row.reduced is None for row in self.rows):
+            self._sound = np.array(rows)
+
     def _fetch(self, *tensors: Sequence[Tensor]) -> list[list[NDArray[Any]]]:
         """Each of `tensors` on the host, row by row, and with it whether the logits are sound."""
-        own = [(p.best, p.top, p.rest) for p in self.peaks]
+        own = [(p.best, p.top, p.rest) for p in self.peaks] if self._sound is None else []
         arrays = iter(self._on_host([*chain(*own, *tensors)]))
-        self._sound = np.array([_sound(*islice(arrays, 3)) for _ in own])
+        if own:
+            self._sound = np.array([_sound(*islice(arrays, 3)) for _ in own])
         return [list(islice(arrays, len(each))) for each in tensors]
 
     def _on_host(self, tensors: Sequence[Tensor]) -> list[NDArray[Any]]:

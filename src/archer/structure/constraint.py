@@ -104,12 +104,14 @@ class Constrained(Wrapped):
         return float(getattr(rule, "temperature", 0.0))
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
-        rows = [self._decided(state, at, row) for at, row in enumerate(logits.rows)]
-        candidates = logits.changed(rows)
+        decided = [self._decided(state, at, row) for at, row in enumerate(logits.rows)]
+        logits.found_sound([sound for _, sound in decided])
+        candidates = logits.changed([row for row, _ in decided])
         candidates.decided = True
         return self.inner.step(state, candidates)
 
-    def _decided(self, state: DecodeState, at: int, row: RowLogits) -> RowLogits:
+    def _decided(self, state: DecodeState, at: int, row: RowLogits) -> tuple[RowLogits, bool]:
+        """What the rule sees of a row, and whether its logits are sound."""
         constraint, prompt = state.prompt.constraint, state.prompt
         assert isinstance(constraint, Constraint)
         response = prompt.response(state.response[at : at + 1])[0]
@@ -126,17 +128,20 @@ class Constrained(Wrapped):
             row.values[: len(places)].numpy(force=True).astype(np.float32, copy=False),
             max(0, state.wanted - stop) if prompt.gaps is None else 0,
         )
+        sound = lattice.sound
+        if not sound:  # the request fails, and any accepted text will do until then
+            lattice = replace(lattice, logits=np.zeros_like(lattice.logits))
         string = self._string(lattice, prompt.keys[at], state.updates[at])
         tokens = np.full(len(places), constraint.automaton.tokens[-1])
         sure = np.ones(len(places))
         tokens[inside] = string[columns[inside]]
         sure[inside] = lattice.confidence(string, columns[inside])
         sure[inside] = np.where(lattice.certain(string)[columns[inside]], 1.0, sure[inside])
-        beyond = len(row.places) - len(places)
-        scratch = RowLogits(row.values[len(places) :], row.places[-beyond:]) if beyond else None
-        return RowLogits(
-            Decided(tokens, sure, prompt.mask, row.values.shape[1], scratch), row.places
-        )
+        beyond = row.values[len(places) :]
+        scratch = RowLogits(beyond, row.places[-len(beyond) :]) if len(beyond) else None
+        sound = sound and bool(beyond.amax(dim=1).isfinite().all())
+        decided = Decided(tokens, sure, prompt.mask, row.values.shape[1], scratch)
+        return RowLogits(decided, row.places), sound
 
     def _string(self, lattice: Lattice, key: int, update: int) -> Ints:
         if self.temperature == 0:

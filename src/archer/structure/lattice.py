@@ -10,8 +10,9 @@ reads says what is possible and not how likely: it adds nothing, and takes the b
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,20 +21,24 @@ from numpy.typing import NDArray
 
 from archer.passes.canvas import Flags, Ints, Reals
 from archer.passes.reduction import FAINTEST
-from archer.structure.token_automaton import NEVER, Links, TokenAutomaton
+from archer.structure.links import Links
+from archer.structure.sums import MASSES, Masses, Sums, best_of
+from archer.structure.token_automaton import NEVER, TokenAutomaton
 
 OPEN = -1
 """Stands for the token of a column that is to be filled."""
 LEAST = -1e4
 """The lowest logit; what a method rules out may still be the only way to complete a text."""
+MOST = 70.0
+"""A logit up to which the exponentials of a whole vocabulary have a sum in float32 as they are."""
 FAINT = 1e-26
 """Of the highest probability of a column: what is below it is not told apart well by exponentials."""
-ROWS = 2
+ROWS = 4
 """Columns whose logits are reduced at a time: they should stay in a core's cache."""
 SET_ROWS = 16
 """The same for columns whose classes are."""
-MANY = 1 << 15
-"""Tokens of a class among which the best is often that of all tokens, which is found sooner."""
+MANY = 1 << 14
+"""Tokens of a class of which the best is found sooner by what it weighs, among all tokens."""
 Weights = NDArray[np.float32]
 
 
@@ -53,41 +58,58 @@ def by_class(automaton: TokenAutomaton, logits: Weights, temperature: float = 1.
     is left are reduced once more by themselves.
     """
     start, values = automaton.first[:-1], torch.from_numpy(logits)
+    tokens = torch.from_numpy(automaton.tokens).int()
     best, mass = np.empty((len(logits), len(start))), np.empty((len(logits), len(start)))
-    tokens = torch.from_numpy(automaton.tokens)
+    space = torch.empty(ROWS, len(tokens))
     for at in range(0, len(logits), ROWS):
         here = slice(at, at + ROWS)
-        own = values[here].index_select(1, tokens)
+        rows = values[here]
+        own = torch.index_select(rows, 1, tokens, out=space[: len(rows)])
         if temperature != 1.0:
             own /= temperature
         highest = np.maximum.reduceat(own.numpy(), start, axis=1).clip(min=LEAST / temperature)
         top = highest.max(axis=1, keepdims=True)
+        if top.max() > MOST or top.min() < 0:
+            own -= torch.from_numpy(top)
+        else:
+            top = np.zeros_like(top)
         lowest = torch.from_numpy(np.maximum(LEAST / temperature - top, FAINTEST[own.dtype]))
-        shares = own.sub_(torch.from_numpy(top)).clamp_(min=lowest).exp_().numpy()
+        shares = own.clamp_(min=lowest).exp_().numpy()
         best[here] = highest
         mass[here] = np.log(np.add.reduceat(shares, start, axis=1)) + top
     faint = best < best.max(axis=1, keepdims=True) + math.log(FAINT)
     for kind in np.flatnonzero(faint.any(axis=0)).tolist():
-        rows, members = np.flatnonzero(faint[:, kind]), automaton.members(kind)
-        few = np.maximum(logits[np.ix_(rows, members)], LEAST) / np.float32(temperature)
-        best[rows, kind] = few.max(axis=1)
-        mass[rows, kind] = np.logaddexp.reduce(few, axis=1)
+        faded, members = np.flatnonzero(faint[:, kind]), automaton.members(kind)
+        few = np.maximum(logits[np.ix_(faded, members)], LEAST) / np.float32(temperature)
+        best[faded, kind] = few.max(axis=1)
+        mass[faded, kind] = np.logaddexp.reduce(few, axis=1)
     return Classes(best, mass)
 
 
-def by_set(links: Links, weights: Reals, *, total: bool) -> Reals:
-    """[n, C] -> [n, S]: the best of the classes of each set, or the logarithm of the sum of all."""
+def best_by_set(links: Links, best: Reals) -> Reals:
+    """[n, C] -> [n, S]: the best of the classes of each set."""
+    start, kept = links.first[:-1], np.empty((len(best), len(links.first) - 1))
+    for at in range(0, len(best), SET_ROWS):
+        own = best[at : at + SET_ROWS].take(links.classes, axis=1, mode="clip")
+        kept[at : at + SET_ROWS] = np.maximum.reduceat(own, start, axis=1)
+    return kept
+
+
+def masses_by_set(links: Links, mass: Reals) -> Masses:
+    """[n, C]: the sums over the classes of each set, in plain numbers where nothing vanishes so."""
     start, sizes = links.first[:-1], np.diff(links.first)
-    made = np.empty((len(weights), len(start)))
-    for at in range(0, len(weights), SET_ROWS):
-        own = weights[at : at + SET_ROWS, links.classes]
-        best = np.maximum.reduceat(own, start, axis=1)
-        if total:
-            own -= best.repeat(sizes, axis=1)
-            shares = np.exp(own.astype(np.float32))
-            best += np.log(np.add.reduceat(shares, start, axis=1, dtype=np.float64))
-        made[at : at + SET_ROWS] = best
-    return made
+    logs = np.empty((len(mass), len(start)))
+    for at in range(0, len(mass), SET_ROWS):
+        rows = mass[at : at + SET_ROWS]
+        top = rows.max(axis=1, keepdims=True)
+        if (rows - top).min() > -MASSES:
+            own = np.exp(rows - top).take(links.classes, axis=1, mode="clip")
+        else:
+            own = rows.take(links.classes, axis=1, mode="clip")
+            top = np.maximum.reduceat(own, start, axis=1)
+            own = np.exp(own - top.repeat(sizes, axis=1))
+        logs[at : at + SET_ROWS] = np.log(np.add.reduceat(own, start, axis=1)) + top
+    return Masses.of(logs)
 
 
 @dataclass(frozen=True)
@@ -114,6 +136,13 @@ class Lattice:
     def classes(self) -> Classes:
         return by_class(self.automaton, self.logits)
 
+    @property
+    def sound(self) -> bool:
+        """No NaN and no infinity among the highest logits of columns, nor above them."""
+        highest = self.classes.best.max(axis=1)
+        others = self.logits.take(self.automaton.others, axis=1, mode="clip")
+        return bool(((highest > LEAST) & (highest < np.inf)).all() and (others < np.inf).all())
+
     @cached_property
     def feasible(self) -> bool:
         """Whether some accepted text agrees with all that is placed."""
@@ -136,7 +165,7 @@ class Lattice:
         if temperature == 1.0:
             return self._walk(self._total, self.classes.mass, (temperature, chance))
         mass = by_class(self.automaton, self.logits, temperature).mass
-        down = self._down(by_set(self.automaton.links, mass, total=True), total=True)
+        down = self._down(partial(self._sum_before, masses_by_set(self.automaton.links, mass)))
         return self._walk(down, mass, (temperature, chance))
 
     def confidence(self, string: Ints, read: Ints) -> Reals:
@@ -171,42 +200,49 @@ class Lattice:
         through = up[automaton.source[here]] + down[automaton.target[here]]
         if self.closed[column] and kind == automaton.end_class:
             through = up + down
-        free = self._total[column]
+        whole = self.weight
         if self.tokens[column] != OPEN:
-            free = self._before(down, self._masses[row], self.closed[column], total=True)
-        whole = _sum(up + free)
+            whole = _sum(up + self._sum_before(self._masses, row, down, self.closed[column]))
+        elif not self._all_read:
+            whole = _sum(up + self._total[column])
         weight = max(float(self.logits[row, token]), LEAST)
         return min(0.0, _sum(through) + weight - whole) if whole > -np.inf else -np.inf
 
     @cached_property
-    def _masses(self) -> Reals:
-        """[n, S]"""
-        return by_set(self.automaton.links, self.classes.mass, total=True)
+    def _all_read(self) -> bool:
+        """Sums over all texts are then the same from every column."""
+        return bool(((self.tokens != OPEN) | (self.known >= 0)).all())
+
+    @cached_property
+    def _masses(self) -> Masses:
+        return masses_by_set(self.automaton.links, self.classes.mass)
 
     @cached_property
     def _best(self) -> Reals:
-        return self._down(by_set(self.automaton.links, self.classes.best, total=False), total=False)
+        best = best_by_set(self.automaton.links, self.classes.best)
+        return self._down(lambda row, down, closed: self._best_before(best[row], down, closed))
 
     @cached_property
     def _total(self) -> Reals:
-        return self._down(self._masses, total=True)
+        return self._down(partial(self._sum_before, self._masses))
 
-    def _down(self, weights: Reals, *, total: bool) -> Reals:
-        """[n, S] -> [K + 1, Q]: what follows each column from each state, summed or the best of it."""
+    def _down(self, before: Callable[[int, Reals, np.bool_], Reals]) -> Reals:
+        """[K + 1, Q]: what follows each column from each state; `before` works out a column with logits."""
         automaton = self.automaton
         down = np.empty((self.columns + 1, automaton.states))
-        down[-1] = np.where(automaton.needed <= self.room, 0.0, -np.inf)
+        down[-1] = here = np.where(automaton.needed <= self.room, 0.0, -np.inf)
         for at in range(self.columns - 1, -1, -1):
             token, row = int(self.tokens[at]), int(self.known[at])
             if token != OPEN:
-                down[at] = self._before_token(down[at + 1], token, self.closed[at])
+                here = self._before_token(here, token, self.closed[at])
             elif row < 0:
-                down[at] = self._before(down[at + 1], None, self.closed[at], total=False)
+                here = self._best_before(None, here, self.closed[at])
             else:
-                down[at] = self._before(down[at + 1], weights[row], self.closed[at], total=total)
+                here = before(row, here, self.closed[at])
+            down[at] = here
         return down
 
-    def _before_token(self, down: Reals, token: int, closed: bool) -> Reals:
+    def _before_token(self, down: Reals, token: int, closed: np.bool_) -> Reals:
         """[Q] -> [Q], one column earlier, where a token stands in it."""
         automaton = self.automaton
         if closed and automaton.classes[token] == automaton.end_class:
@@ -215,44 +251,57 @@ class Lattice:
         before[automaton.source[here]] = down[automaton.target[here]]
         return before
 
-    def _before(self, down: Reals, weights: Reals | None, closed: bool, *, total: bool) -> Reals:
-        """[Q], [S] -> [Q], one column earlier, where nothing stands in it."""
+    @cached_property
+    def _backward(self) -> Sums:
+        links = self.automaton.links
+        return Sums(links, links.target, self.automaton.states)
+
+    def _best_before(self, weights: Reals | None, down: Reals, closed: np.bool_) -> Reals:
+        """[S], [Q] -> [Q], one column earlier, where nothing stands in it."""
         automaton, links = self.automaton, self.automaton.links
-        through = down.take(links.target)
-        if weights is not None:
-            through += weights.take(links.kinds)
-        if closed:
-            through[links.target == automaton.end] = -np.inf
-        before = _reduced(through, links, automaton.states, total=total)
-        if closed:
-            stay = down if weights is None else down + weights[links.end]
-            before = np.logaddexp(before, stay) if total else np.maximum(before, stay)
-        return before
+        live = np.where(automaton.ended, -np.inf, down) if closed else down
+        before = best_of(live, weights, links, links.target, automaton.states)
+        if not closed:
+            return before
+        either: Reals = np.maximum(before, down if weights is None else down + weights[links.end])
+        return either
+
+    def _sum_before(self, masses: Masses, row: int, down: Reals, closed: np.bool_) -> Reals:
+        """The same of all that may stand in it."""
+        automaton = self.automaton
+        live = np.where(automaton.ended, -np.inf, down) if closed else down
+        before = self._backward.beyond(live, masses, row)
+        if not closed:
+            return before
+        either: Reals = np.logaddexp(before, down + masses.logs[row, automaton.links.end])
+        return either
 
     @cached_property
     def _up(self) -> Reals:
         """[K + 1, Q]: what leads to each state before each column."""
         automaton, links = self.automaton, self.automaton.links_to
+        forward = Sums(links, links.source, automaton.states)
         up = np.full((self.columns + 1, automaton.states), -np.inf)
         up[0, automaton.start] = 0.0
+        here = up[0].copy()
         for at in range(self.columns):
             token, row, closed = int(self.tokens[at]), int(self.known[at]), self.closed[at]
             if token != OPEN:
-                up[at + 1] = self._behind_token(up[at], token, closed)
-                continue
-            through = up[at].take(links.source)
-            if row >= 0:
-                through += self._masses[row].take(links.kinds)
-            if closed:
-                through[links.target == automaton.end] = -np.inf
-            up[at + 1] = _reduced(through, links, automaton.states, total=row >= 0)
-            if closed:
-                stay = up[at] + (self._masses[row, links.end] if row >= 0 else 0.0)
-                join = np.logaddexp if row >= 0 else np.maximum
-                up[at + 1] = join(up[at + 1], stay)
+                here = self._behind_token(here, token, closed)
+            else:
+                stay = here
+                if row >= 0:
+                    stay = here + self._masses.logs[row, links.end]
+                    here = forward.beyond(here, self._masses, row)
+                else:
+                    here = best_of(here, None, links, links.source, automaton.states)
+                if closed:
+                    moved = np.where(automaton.ended, -np.inf, here)
+                    here = np.logaddexp(moved, stay) if row >= 0 else np.maximum(moved, stay)
+            up[at + 1] = here
         return up
 
-    def _behind_token(self, up: Reals, token: int, closed: bool) -> Reals:
+    def _behind_token(self, up: Reals, token: int, closed: np.bool_) -> Reals:
         """[Q] -> [Q], one column later, where a token stands in it."""
         automaton = self.automaton
         if closed and automaton.classes[token] == automaton.end_class:
@@ -292,10 +341,11 @@ class Lattice:
         if row < 0 or len(tokens) == 1:
             return int(tokens[0])
         if draw is None and len(tokens) > MANY:
-            top = int(self.logits[row].argmax())
-            if self.automaton.classes[top] == kind:
-                return top
-        logits = np.maximum(self.logits[row, tokens], LEAST)
+            equal = np.flatnonzero(self.logits[row] == np.float32(self.classes.best[row, kind]))
+            equal = equal[self.automaton.classes[equal] == kind]
+            if len(equal):
+                return int(equal[0])
+        logits = np.maximum(self.logits[row].take(tokens, mode="clip"), LEAST)
         if draw is None:
             return int(tokens[logits.argmax()])
         return int(tokens[_pick(logits.astype(np.float64) / draw[0], draw[1][at, 1])])
@@ -313,17 +363,3 @@ def _sum(weights: Reals) -> float:
     """The logarithm of the sum of the exponentials of [n]."""
     top = float(weights.max(initial=-np.inf))
     return top if top == -np.inf else top + float(np.log(np.exp(weights - top).sum()))
-
-
-def _reduced(through: Reals, links: Links, states: int, *, total: bool) -> Reals:
-    """[L] -> [Q]: the best of each state's links, or the logarithm of the sum of all."""
-    reduced = np.full(states, -np.inf)
-    best = np.maximum.reduceat(through, links.start)
-    if total:
-        best[best == -np.inf] = 0.0
-        through -= best.repeat(np.diff(links.start, append=len(through)))
-        shares = np.exp(through.astype(np.float32))
-        with np.errstate(divide="ignore"):
-            best += np.log(np.add.reduceat(shares, links.start, dtype=np.float64))
-    reduced[links.state] = best
-    return reduced

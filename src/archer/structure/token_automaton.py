@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ from archer.structure.byte_automaton import (
     mixed,
     too_large,
 )
+from archer.structure.links import Ints, Links, links_between
 
-Ints = NDArray[np.int64]
 NEVER = -1
 """The class of tokens that no accepted text holds."""
 FAR = 1 << 30
@@ -126,30 +126,6 @@ class Vocabulary:
         return _trie(self.texts)
 
 
-class Links(NamedTuple):
-    """Edges between the same two states taken as one: L links, whose classes are one of a few sets.
-
-    They come in runs, by their sources or by their targets.
-    """
-
-    source: Ints
-    """[L]"""
-    target: Ints
-    """[L]"""
-    start: Ints
-    """Where the run of each state begins that has one."""
-    state: Ints
-    """Which state that is; ascending."""
-    kinds: Ints
-    """[L]: the set of classes that lead from source to target."""
-    classes: Ints
-    """The classes of all sets, one after the other."""
-    first: Ints
-    """[number of sets + 1]: where the classes of each set begin."""
-    end: int
-    """The set of the end marks, which alone lead to the end."""
-
-
 @dataclass(frozen=True)
 class TokenAutomaton:
     """Arrays alone; every state can be reached and can be completed.  The last state is the end."""
@@ -183,6 +159,12 @@ class TokenAutomaton:
         """The state behind an end mark."""
         return self.states - 1
 
+    @cached_property
+    def ended(self) -> Flags:
+        """[Q]: that state alone."""
+        ended: Flags = np.arange(self.states) == self.end
+        return ended
+
     @property
     def end_class(self) -> int:
         return len(self.first) - 2
@@ -194,37 +176,24 @@ class TokenAutomaton:
 
     @cached_property
     def links(self) -> Links:
-        """Sets of classes with equal sums of 128-bit numbers are taken to be equal."""
-        order = np.lexsort((self.kind, self.target, self.source))
-        source, target, kind = (
-            each[order].astype(np.int64) for each in (self.source, self.target, self.kind)
-        )
-        fresh = np.ones(len(order), dtype=np.bool_)
-        fresh[1:] = (np.diff(source) != 0) | (np.diff(target) != 0)
-        start = np.flatnonzero(fresh)
-        numbers = mixed(kind)
-        sums = [np.add.reduceat(each, start) for each in (numbers, mixed(numbers))]
-        _, one, kinds = np.unique(np.stack(sums), axis=1, return_index=True, return_inverse=True)
-        sizes = np.diff(np.append(start, len(order)))[one]
-        first = np.concatenate(([0], sizes.cumsum()))
-        places = np.repeat(start[one] - first[:-1], sizes) + np.arange(first[-1])
-        end = int(kinds[np.flatnonzero(target[start] == self.end)[0]])
-        source, target = source[start], target[start]
-        return Links(source, target, *_runs(source), kinds, kind[places], first, end)
+        """The edges between the same two states as one, in the order of their sources."""
+        return links_between(self.source, self.kind, self.target, self.end)
 
     @cached_property
     def links_to(self) -> Links:
         """The same links in the order of their targets."""
-        links, order = self.links, np.argsort(self.links.target, kind="stable")
-        source, target, kinds = links.source[order], links.target[order], links.kinds[order]
-        start, state = _runs(target)
-        return links._replace(source=source, target=target, start=start, state=state, kinds=kinds)
+        return self.links.turned()
 
     @cached_property
     def by_class(self) -> tuple[Ints, Ints]:
         """[E] the edges in the order of their classes, and [C + 1] where those of each class begin."""
         order = np.argsort(self.kind, kind="stable")
         return order, np.searchsorted(self.kind[order], np.arange(self.end_class + 2))
+
+    @cached_property
+    def others(self) -> Ints:
+        """Tokens that have no class."""
+        return np.flatnonzero(self.classes == NEVER)
 
     def members(self, kind: int) -> Ints:
         """The tokens of a class, ascending."""
@@ -390,12 +359,6 @@ def _trimmed(
         sizes=sizes,
         start=int(number[start]),
     )
-
-
-def _runs(states: Ints) -> tuple[Ints, Ints]:
-    """[L] ascending -> where each state begins, and which it is."""
-    start = np.flatnonzero(np.diff(states, prepend=-1))
-    return start, states[start]
 
 
 def _trie(texts: Sequence[bytes]) -> list[_Level]:
