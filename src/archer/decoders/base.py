@@ -54,15 +54,15 @@ class DecodeState:
         """[B, L]: prompt and response, with what is given of it."""
         return self.prompt.before(self.response)
 
-    @property
+    @cached_property
     def masked(self) -> Flags:
-        """[B, G]: nothing placed."""
-        return self.masked_in(self.response)
+        """[B, G]: nothing placed; read-only."""
+        return _read_only(self.masked_in(self.response))
 
-    @property
+    @cached_property
     def placed(self) -> Flags:
-        """[B, G]: a token that the rule has placed, and may revise if it revises at all."""
-        return self.placed_in(self.response)
+        """[B, G]: a token that the rule has placed, and may revise if it revises at all; read-only."""
+        return _read_only(self.placed_in(self.response))
 
     def masked_in(self, response: Ints) -> Flags:
         """[B, G]: what would be masked if the response were this one."""
@@ -72,9 +72,7 @@ class DecodeState:
     @cached_property
     def existing(self) -> Flags:
         """[B, G]: the columns that each row has; read-only."""
-        existing: Flags = np.arange(self.length) < self.stops[:, None]
-        existing.setflags(write=False)
-        return existing
+        return _read_only(np.arange(self.length) < self.stops[:, None])
 
     def placed_in(self, response: Ints) -> Flags:
         """[B, G]: what the rule would have placed if the response were this one."""
@@ -112,6 +110,11 @@ class DecodeState:
         }
         updates = tuple(self.updates[row] for row in rows)
         return replace(self, prompt=self.prompt.select(rows), updates=updates, **changes)
+
+
+def _read_only(flags: Flags) -> Flags:
+    flags.setflags(write=False)
+    return flags
 
 
 State = TypeVar("State", bound=DecodeState)

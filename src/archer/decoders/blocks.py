@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import DecodeState, Rule, State, blank, finished, grow
 from archer.errors import BadRequest
 from archer.passes.bounds import Tokens
-from archer.passes.canvas import Canvas, Flags, Ints, Prompt
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, among
 
 
 @dataclass(frozen=True)
@@ -111,5 +111,5 @@ def whole_block(block: int | None, length: int, *, ragged: bool = False) -> int:
 
 def until_end(response: Ints, ends: Sequence[int]) -> Ints:
     """[G] -> the same up to and with the first of `ends`."""
-    places = np.flatnonzero(np.isin(response, ends))
+    places = np.flatnonzero(among(response, ends))
     return response[: places[0] + 1] if len(places) else response

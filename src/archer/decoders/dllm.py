@@ -24,7 +24,7 @@ from archer.decoders.blocks import until_end
 from archer.decoders.scheduled import ended, share_of
 from archer.errors import BadRequest
 from archer.passes.bounds import MOST_BLOCK, Count, CountOrNone
-from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt
+from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, among
 from archer.passes.logits import Logits
 
 
@@ -211,7 +211,7 @@ class Bd3lm(_Dllm[EndingState]):
 
     def _over(self, state: EndingState, response: Ints) -> Flags:
         reached = np.arange(state.length) < self._bounds(state)[:, 1:]
-        ended = (np.isin(response, state.prompt.eos) & reached).any(axis=1)
+        ended = (among(response, state.prompt.eos) & reached).any(axis=1)
         over: Flags = state.filled(response, reached) & ended
         return over
 

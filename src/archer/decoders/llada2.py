@@ -37,7 +37,7 @@ from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest
 from archer.passes.bounds import MOST_BLOCK, Count, CountOrNone, Share
-from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, Scope
+from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, Scope, among
 from archer.passes.logits import Candidates, Logits
 
 
@@ -113,7 +113,7 @@ class AbsoluteState(DecodeState):
     def ended_so_far(self, response: Ints) -> Flags:
         """[B, G]: ends of text up to the end of the block."""
         reached = np.arange(self.length) < self.bounds[:, 1:]
-        return np.isin(response, self.ends) & reached
+        return among(response, self.ends) & reached
 
 
 def _end(prompt: Prompt, length: int, size: int) -> int:

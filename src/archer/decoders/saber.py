@@ -19,7 +19,7 @@ from archer.decoders.base import Decision, above_or_surest, grow, settled_prefix
 from archer.decoders.blocks import BlockState, Blockwise
 from archer.errors import BadRequest
 from archer.passes.bounds import Count, CountOrNone, Share, Tokens
-from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope, among
 from archer.passes.logits import Candidates, Logits
 
 FEWEST = 2
@@ -116,7 +116,8 @@ class Saber(Blockwise[SaberState]):
         accepted_at = np.where(accepted, sure, state.accepted_at)
         doubted = self._doubted(sure, signs, accepted_at)
         revisable = state.placed_in(response) & reached & doubted
-        revisable &= ~settled_prefix(state, state.unchanged, self.settle)
+        if self.settle is not None:
+            revisable &= ~settled_prefix(state, state.unchanged, self.settle)
         remasked = trailing(_gain(state, sure), revisable, count)
         after = state.advanced(
             np.where(remasked, state.prompt.mask, response),
@@ -324,7 +325,7 @@ class SaberTail(SaberRest):
         self, state: SaberRestState, after: SaberState, confidence: Reals, remasked: Flags
     ) -> Ints:
         """[B, G]: the tail's age; anew, if asked for, where it got shorter or the token before it went."""
-        ends = np.isin(after.response, state.prompt.eos or state.prompt.ends)
+        ends = among(after.response, state.prompt.eos or state.prompt.ends)
         tail = np.logical_and.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
         if self.wake == "look":
             return np.where(tail, state.stood + 1, 0)

@@ -144,8 +144,8 @@ def choose(
     everybody in it, also where that owner has come anew and is owed all that others have had.  Where others
     have been here lately a pass is no longer than keeps a device busy: they may ask while it is made.
     """
-    if not offers:
-        return []
+    if len(offers) < 2:
+        return [offer.tag for offer in offers]
     used = used or {}
     had = {offer.owner: used.get(offer.owner, 0.0) for offer in offers}
     share = sum(had.values()) / len(had)

@@ -190,6 +190,8 @@ class Turns:
         used = sum(job.bytes for job in running)
         grown = self._limit + max(1, self._ceiling // RECOVERY)
         self._limit = min(self._ceiling, grown) if running else self._ceiling
+        if not self.waiting:
+            return
         rows, held = Counter[Hashable](), Counter[Hashable]()
         for job in running:
             rows[job.options.owner] += job.rows

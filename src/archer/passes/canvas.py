@@ -16,7 +16,7 @@ column: what lies behind its stop does not exist, so it is neither computed nor 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -34,6 +34,14 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Reals = NDArray[np.float64]
 """Probabilities and scores; NaN where nothing is known."""
+
+
+def among(tokens: Ints, ids: Iterable[int]) -> Flags:
+    """Which tokens are one of a few ids, without sorting anything."""
+    found = np.zeros(tokens.shape, dtype=np.bool_)
+    for id in ids:
+        found |= tokens == id
+    return found
 
 
 class Scope(IntEnum):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from archer.errors import ArcherError, BadRequest
-from archer.passes.canvas import Flags, Ints, Reals
+from archer.passes.canvas import Flags, Ints, Reals, among
 from archer.results.step import CHANGE, REMASKED, Call, Changes, Kind, Moment, Step
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
     """Fold one step into the tallies of its rows."""
     before, share = step.before, step.control / max(1, len(step.rows))
     revised = before.placed & (step.after.response != before.response)
-    words = revised & ~np.isin(before.response, before.prompt.ends) if revised.any() else revised
+    words = revised & ~among(before.response, before.prompt.ends) if revised.any() else revised
     moments = step.record.moments
     for index, (row, call) in enumerate(zip(step.rows, step.calls, strict=True)):
         tally = tallies[row]
