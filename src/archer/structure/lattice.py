@@ -173,7 +173,12 @@ class Lattice:
 
         Over all accepted texts that agree with what is placed in the other columns.
         """
-        return np.exp([self._sure(int(at), int(string[at])) for at in read])
+        tokens, rows = string[read], self.known[read]
+        weights = np.maximum(self.logits[rows, tokens], LEAST)
+        whole = np.array([self._whole(int(at)) for at in read])
+        with np.errstate(invalid="ignore"):
+            sure = np.exp(np.minimum(self._through(read, tokens) + weights - whole, 0.0))
+        return np.where(whole > -np.inf, sure, 0.0)
 
     def certain(self, string: Ints) -> Flags:
         """[K]: columns whose text follows from what stands before them, however it is cut into tokens.
@@ -190,23 +195,35 @@ class Lattice:
                 state = automaton.after(token, state)
         return certain
 
-    def _sure(self, column: int, token: int) -> float:
-        """The logarithm of one of these."""
-        automaton, row = self.automaton, self.known[column]
-        kind, here = int(automaton.classes[token]), automaton.edges_by(token)
-        if kind == NEVER:
-            return -np.inf
-        up, down = self._up[column], self._total[column + 1]
-        through = up[automaton.source[here]] + down[automaton.target[here]]
-        if self.closed[column] and kind == automaton.end_class:
-            through = up + down
-        whole = self.weight
+    def _whole(self, column: int) -> float:
+        """The logarithm of the sum over all texts that agree with what is placed in other columns."""
+        if self.tokens[column] == OPEN and self._all_read:
+            return self.weight
+        free = self._total[column]
         if self.tokens[column] != OPEN:
-            whole = _sum(up + self._sum_before(self._masses, row, down, self.closed[column]))
-        elif not self._all_read:
-            whole = _sum(up + self._total[column])
-        weight = max(float(self.logits[row, token]), LEAST)
-        return min(0.0, _sum(through) + weight - whole) if whole > -np.inf else -np.inf
+            row, down = int(self.known[column]), self._total[column + 1]
+            free = self._sum_before(self._masses, row, down, self.closed[column])
+        return _sum(self._up[column] + free)
+
+    def _through(self, columns: Ints, tokens: Ints) -> Reals:
+        """[m] each -> [m]: what leads to a token in a column and follows it, without the token itself."""
+        automaton, (edges, first) = self.automaton, self.automaton.by_class
+        kinds = automaton.classes[tokens]
+        counts = np.where(kinds == NEVER, 0, first[kinds + 1] - first[kinds])
+        place = np.arange(len(tokens)).repeat(counts)
+        nth = np.arange(len(place)) - (counts.cumsum() - counts)[place]
+        here = edges[first[kinds][place] + nth]
+        through = self._up[columns[place], automaton.source[here]]
+        through += self._total[columns[place] + 1, automaton.target[here]]
+        best = np.full(len(tokens), -np.inf)
+        np.maximum.at(best, place, through)
+        shares = np.exp(through - np.where(best > -np.inf, best, 0.0)[place])
+        with np.errstate(divide="ignore"):
+            best += np.log(np.bincount(place, weights=shares, minlength=len(tokens)))
+        for at in np.flatnonzero(self.closed[columns] & (kinds == automaton.end_class)).tolist():
+            column = int(columns[at])
+            best[at] = _sum(self._up[column] + self._total[column + 1])
+        return best
 
     @cached_property
     def _all_read(self) -> bool:

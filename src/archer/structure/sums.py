@@ -136,8 +136,10 @@ class Sums:
         finite = logs > -np.inf
         if not finite.any():
             return None
-        around = best_of(logs, None, self._links, self._far, self._states)
-        levels = np.where(finite, logs, np.maximum(around, logs[finite].min()))
+        levels = logs
+        if not finite.all():
+            around = best_of(logs, None, self._links, self._far, self._states)
+            levels = np.where(finite, logs, np.maximum(around, logs[finite].min()))
         exponents = levels.take(self._far, mode="clip")
         exponents -= levels.take(self._near, mode="clip")
         if exponents.max() > LINKS:
