@@ -76,11 +76,11 @@ class Reading(logging.Handler):
 def reading_logs(words: Sequence[str]) -> Iterator[Reading]:
     reading, log, access = Reading(words), logging.getLogger(), logging.getLogger("archer.access")
     access.setLevel(logging.INFO)
-    log.addHandler(reading)
+    others, log.handlers = log.handlers, [reading]  # pytest's own keep every line
     try:
         yield reading
     finally:
-        log.removeHandler(reading)
+        log.handlers = others
         access.setLevel(logging.NOTSET)
 
 
