@@ -216,6 +216,11 @@ def test_no_owner_fills_a_pass_that_others_want(
         assert first.owner in below
         over = {owner for owner in present if present[owner] > EVEN * share}
         assert not any(asked[owner] > least and columns.get(owner) for owner in over)
+    left = budget - sum(columns.values())
+    for each in drawn:
+        waits = below and asked[each.owner] > least and present[each.owner] > EVEN * share
+        full = columns.get(each.owner, 0) + each.columns > least
+        assert each.tag in chosen or each.columns > left or full or waits, "nobody else is left out"
 
 
 def test_what_was_had_long_ago_counts_less_and_is_forgotten() -> None:

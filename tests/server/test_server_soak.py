@@ -101,9 +101,8 @@ def test_nothing_is_lost_and_nothing_grows(
             outcomes.update(pool.map(lambda n: one(client, n, ids), range(settle)))
             until(client.idle)
             memory, handles, threads = client.resident(), descriptors(), threading.active_count()
-            for first in range(
-                settle, count, settle
-            ):  # a pool keeps something for each it is given
+            # in parts, because a pool keeps something for each that it is given
+            for first in range(settle, count, settle):
                 some = range(first, min(first + settle, count))
                 outcomes.update(pool.map(lambda n: one(client, n, ids), some))
             until(client.idle)

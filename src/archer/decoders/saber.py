@@ -116,8 +116,7 @@ class Saber(Blockwise[SaberState]):
         accepted_at = np.where(accepted, sure, state.accepted_at)
         doubted = self._doubted(sure, signs, accepted_at)
         revisable = state.placed_in(response) & reached & doubted
-        if self.settle is not None:
-            revisable &= ~settled_prefix(state, state.unchanged, self.settle)
+        revisable &= ~settled_prefix(state, state.unchanged, self.settle)
         remasked = trailing(_gain(state, sure), revisable, count)
         after = state.advanced(
             np.where(remasked, state.prompt.mask, response),

@@ -21,7 +21,6 @@ HALF_LIFE = 10.0
 """Seconds after which computing that was done for an owner counts half."""
 EVEN = 1.25
 """Owners that had this much more than an equal share still count as even."""
-
 KNEES = 4
 """A budget as a multiple of the columns that keep a device busy: room for a full pass beside cached ones."""
 
@@ -155,18 +154,19 @@ def choose(
     if first.isolated:
         return [first.tag]
     asked = columns_by_owner(offers, [offer.tag for offer in offers])
-    each = min(asked.values()) if len(asked) > 1 else budget
-    if len(asked) == 1 and used.keys() - asked.keys():
+    each = budget
+    if len(asked) > 1:
+        each = min(asked.values())
+    elif used.keys() - asked.keys():
         each = budget // KNEES
     each = max(each, first.columns)
-    waits = {owner for owner in had if asked[owner] > each and had[owner] > EVEN * share}
+    below = had[first.owner] < share
+    waits = {owner for owner in had if below and asked[owner] > each and had[owner] > EVEN * share}
     chosen, left = [first.tag], budget - first.columns
     taken = Counter({first.owner: first.columns})
     for offer in others:
         more = taken[offer.owner] + offer.columns
-        if offer.isolated or offer.columns > left or more > each:
-            continue
-        if offer.owner in waits and had[first.owner] < share:
+        if offer.isolated or offer.columns > left or more > each or offer.owner in waits:
             continue
         chosen.append(offer.tag)
         taken[offer.owner] = more

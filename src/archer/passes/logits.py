@@ -231,7 +231,7 @@ class Logits:
         assert self._source._sound is not None
         return self._source._sound
 
-    def found_sound(self, rows: Sequence[bool]) -> None:
+    def note_soundness(self, rows: Sequence[bool]) -> None:
         """What a rule knows of each row that it does not reduce, so that nobody reduces it for that."""
         if self._source is self and all(row.reduced is None for row in self.rows):
             self._sound = np.array(rows)

@@ -105,7 +105,7 @@ class Constrained(Wrapped):
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         decided = [self._decided(state, at, row) for at, row in enumerate(logits.rows)]
-        logits.found_sound([sound for _, sound in decided])
+        logits.note_soundness([sound for _, sound in decided])
         candidates = logits.changed([row for row, _ in decided])
         candidates.decided = True
         return self.inner.step(state, candidates)

@@ -54,8 +54,8 @@ class Classes(NamedTuple):
 def by_class(automaton: TokenAutomaton, logits: Weights, temperature: float = 1.0) -> Classes:
     """[n, V] -> Classes
 
-    One exponential per logit, below the highest of its column; classes so far below it that little of them
-    is left are reduced once more by themselves.
+    One exponential per logit, below the highest of its column where that is not small enough as it is;
+    classes so far below it that little of them is left are reduced once more by themselves.
     """
     start, values = automaton.first[:-1], torch.from_numpy(logits)
     tokens = torch.from_numpy(automaton.tokens).int()
@@ -306,15 +306,17 @@ class Lattice:
             if token != OPEN:
                 here = self._behind_token(here, token, closed)
             else:
-                stay = here
+                before = here
                 if row >= 0:
-                    stay = here + self._masses.logs[row, links.end]
-                    here = forward.beyond(here, self._masses, row)
+                    here = forward.beyond(before, self._masses, row)
                 else:
-                    here = best_of(here, None, links, links.source, automaton.states)
+                    here = best_of(before, None, links, links.source, automaton.states)
                 if closed:
                     moved = np.where(automaton.ended, -np.inf, here)
-                    here = np.logaddexp(moved, stay) if row >= 0 else np.maximum(moved, stay)
+                    if row >= 0:
+                        here = np.logaddexp(moved, before + self._masses.logs[row, links.end])
+                    else:
+                        here = np.maximum(moved, before)
             up[at + 1] = here
         return up
 

@@ -21,6 +21,7 @@ from archer.structure.links import Links
 
 MASSES, LINKS, PARTS = 100.0, 350.0, 250.0
 """How far below the largest the logarithms of three factors may lie: e to the -700 is an ordinary number."""
+LEAST_MASS, LEAST_PART = np.exp(-MASSES), np.exp(-PARTS)
 ENOUGH = np.exp(46.0 - LINKS)
 """Of its level, what is left of a state that hides what was cut: that is 1e20 times less at the most."""
 
@@ -42,7 +43,7 @@ class Masses(NamedTuple):
         """[n, S]"""
         tops = logs.max(axis=1)
         parts = np.exp(logs - tops[:, None])
-        return cls(logs, parts, tops, parts.min(axis=1) > np.exp(-MASSES))
+        return cls(logs, parts, tops, parts.min(axis=1) > LEAST_MASS)
 
 
 class _Plain(NamedTuple):
@@ -123,7 +124,7 @@ class Sums:
             if top == 0:
                 return None
             parts = sums / top
-            within = parts[parts > 0].min() >= np.exp(-PARTS)
+            within = parts[parts > 0].min() >= LEAST_PART
             return _Plain(parts, scale + float(np.log(top))) if within else None
         return None if self._levels is None else _against(self._levels.logs, logs)
 
