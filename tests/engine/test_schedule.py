@@ -235,6 +235,19 @@ def test_what_was_had_long_ago_counts_less_and_is_forgotten() -> None:
     assert usage.now(100 * HALF_LIFE) == {}
 
 
+def test_who_had_next_to_nothing_is_forgotten_while_another_goes_on() -> None:
+    """A client that is alone should not make short passes for minutes because somebody asked once."""
+    usage = Usage()
+    usage.spent("once", 1.0)
+    for second in range(60):
+        usage.spent("alone", 1.0)
+        assert ("once" in usage.now(float(second))) == (second < 40)
+    many = Usage()
+    for owner in range(1000):
+        many.spent(owner, 1.0)
+    assert len(many.now(HALF_LIFE)) == 1000, "a thousandth of all is what each should have"
+
+
 def wants(tag: str, bytes: int, **fields: object) -> Application[str]:
     made = Application(tag=tag, waited=1.0, left=1.0, bytes=bytes, owner=tag[0])
     return replace(made, **fields)  # type: ignore[arg-type]

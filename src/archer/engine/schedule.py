@@ -21,6 +21,8 @@ HALF_LIFE = 10.0
 """Seconds after which computing that was done for an owner counts half."""
 EVEN = 1.25
 """Owners that had this much more than an equal share still count as even."""
+NOTHING = 0.01
+"""Owners that had no more than this part of an equal share count as not having been here lately."""
 KNEES = 4
 """A budget as a multiple of the columns that keep a device busy: room for a full pass beside cached ones."""
 
@@ -107,7 +109,8 @@ class Usage:
         kept = 0.5 ** (max(0.0, now - self._at) / HALF_LIFE)
         self._at = max(now, self._at)
         aged = {owner: kept * seconds for owner, seconds in self._seconds.items()}
-        self._seconds = {owner: seconds for owner, seconds in aged.items() if seconds > 1e-6}
+        least = max(1e-6, NOTHING * sum(aged.values()) / max(len(aged), 1))
+        self._seconds = {owner: seconds for owner, seconds in aged.items() if seconds > least}
         return self._seconds
 
     def spent(self, owner: Hashable, seconds: float) -> None:
