@@ -1,6 +1,6 @@
 """Sums over the links of an automaton, column after column, in plain numbers wherever those are exact enough.
 
-Axes: Q states, S sets of classes, L links.
+Axes: Q states, R of them with links, S sets of classes, L links.
 
 A logarithm of a sum of exponentials for each state is dear: a maximum, an exponential for each link, a sum.
 Multiplying is cheap, but products over many columns leave the range of floating point.  So each state has a
@@ -99,8 +99,7 @@ class Sums:
         through = parts.take(self._far, mode="clip", out=self._through)
         through *= masses.take(self._links.kinds, mode="clip", out=self._masses)
         through *= levels.factors
-        sums = np.zeros(self._states)
-        sums[self._links.state] = np.add.reduceat(through, self._links.start)
+        sums = _spread(np.add.reduceat(through, self._links.start), 0.0, self._links, self._states)
         if len(levels.cut_near):
             lacking = sums.take(levels.cut_near, mode="clip") < ENOUGH
             if lacking.any() and parts.take(levels.cut_far[lacking]).any():
@@ -124,7 +123,7 @@ class Sums:
             if top == 0:
                 return None
             parts = sums / top
-            within = parts[parts > 0].min() >= LEAST_PART
+            within = (parts.min() or parts[parts > 0].min()) >= LEAST_PART
             return _Plain(parts, scale + float(np.log(top))) if within else None
         return None if self._levels is None else _against(self._levels.logs, logs)
 
@@ -169,9 +168,7 @@ def log_sums(through: Reals, links: Links, states: int) -> Reals:
     through -= best.repeat(np.diff(links.start, append=len(through)))
     with np.errstate(divide="ignore"):
         best += np.log(np.add.reduceat(np.exp(through), links.start))
-    sums = np.full(states, -np.inf)
-    sums[links.state] = best
-    return sums
+    return _spread(best, -np.inf, links, states)
 
 
 def best_of(logs: Reals, weights: Reals | None, links: Links, far: Ints, states: int) -> Reals:
@@ -179,6 +176,13 @@ def best_of(logs: Reals, weights: Reals | None, links: Links, far: Ints, states:
     through = logs.take(far, mode="clip")
     if weights is not None:
         through += weights.take(links.kinds, mode="clip")
-    best = np.full(states, -np.inf)
-    best[links.state] = np.maximum.reduceat(through, links.start)
-    return best
+    return _spread(np.maximum.reduceat(through, links.start), -np.inf, links, states)
+
+
+def _spread(values: Reals, nothing: float, links: Links, states: int) -> Reals:
+    """[R] -> [Q]: what each run has, and `nothing` for states without one."""
+    if len(values) == states:
+        return values
+    every = np.full(states, nothing)
+    every[links.state] = values
+    return every

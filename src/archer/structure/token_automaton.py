@@ -191,9 +191,10 @@ class TokenAutomaton:
         return order, np.searchsorted(self.kind[order], np.arange(self.end_class + 2))
 
     @cached_property
-    def others(self) -> Ints:
-        """Tokens that have no class."""
-        return np.flatnonzero(self.classes == NEVER)
+    def all_tokens(self) -> States:
+        """[V]: `tokens`, and behind them those without a class."""
+        others = np.flatnonzero(self.classes == NEVER)
+        return np.concatenate((self.tokens, others)).astype(np.int32)
 
     def members(self, kind: int) -> Ints:
         """The tokens of a class, ascending."""
