@@ -57,12 +57,12 @@ class DecodeState:
     @cached_property
     def masked(self) -> Flags:
         """[B, G]: nothing placed; read-only."""
-        return _read_only(self.masked_in(self.response))
+        return read_only(self.masked_in(self.response))
 
     @cached_property
     def placed(self) -> Flags:
         """[B, G]: a token that the rule has placed, and may revise if it revises at all; read-only."""
-        return _read_only(self.placed_in(self.response))
+        return read_only(self.placed_in(self.response))
 
     def masked_in(self, response: Ints) -> Flags:
         """[B, G]: what would be masked if the response were this one."""
@@ -72,7 +72,7 @@ class DecodeState:
     @cached_property
     def existing(self) -> Flags:
         """[B, G]: the columns that each row has; read-only."""
-        return _read_only(np.arange(self.length) < self.stops[:, None])
+        return read_only(np.arange(self.length) < self.stops[:, None])
 
     def placed_in(self, response: Ints) -> Flags:
         """[B, G]: what the rule would have placed if the response were this one."""
@@ -112,7 +112,8 @@ class DecodeState:
         return replace(self, prompt=self.prompt.select(rows), updates=updates, **changes)
 
 
-def _read_only(flags: Flags) -> Flags:
+def read_only(flags: Flags) -> Flags:
+    """What a state works out once for all who ask."""
     flags.setflags(write=False)
     return flags
 

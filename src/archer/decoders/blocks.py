@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
-from typing import ClassVar, Self
+from functools import cached_property
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import DecodeState, Rule, State, blank, finished, grow
+from archer.decoders.base import DecodeState, Rule, State, blank, finished, grow, read_only
 from archer.errors import BadRequest
 from archer.passes.bounds import Tokens
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, among
+
+Number = TypeVar("Number", np.bool_, np.float64)
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,16 @@ class BlockState(DecodeState):
         low = self.block[:, None] * self.size
         return (columns >= low) & (columns < low + self.size)
 
-    @property
+    @cached_property
     def reached(self) -> Flags:
-        """[B, G]: the columns of the block and of all before it."""
-        reached: Flags = np.arange(self.length) < (self.block[:, None] + 1) * self.size
-        return reached
+        """[B, G]: the columns of the block and of all before it; read-only."""
+        return read_only(np.arange(self.length) < (self.block[:, None] + 1) * self.size)
+
+    def within(self, values: NDArray[Number], *, beyond: float = False) -> NDArray[Number]:
+        """[B, G]: the same in the columns `reached`, and `beyond` in blocks that are still to come."""
+        if self.size >= self.length:
+            return values
+        return np.where(self.reached, values, np.asarray(beyond, dtype=values.dtype))
 
     @property
     def in_last(self) -> Flags:

@@ -107,28 +107,41 @@ class Saber(Blockwise[SaberState]):
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
         best, sure, signs = self._look(state, logits)
-        bar, reached = self._bar(state), state.reached
-        eligible = state.masked & reached
+        bar, looked = self._bar(state), ~np.isnan(sure)
+        eligible = state.within(state.masked)
         accepted = above_or_surest(eligible & (sure > bar[:, None]), sure, eligible, self.n)
         response = np.where(accepted, best.tokens, state.response)
-        going, done = ~state.filled(response, reached), state.filled(response) & state.in_last
+        left = state.masked_in(response)
+        going, done = state.within(left).any(axis=1), ~left.any(axis=1) & state.in_last
         count = self._remask_count(accepted) * going
         accepted_at = np.where(accepted, sure, state.accepted_at)
-        doubted = self._doubted(sure, signs, accepted_at)
-        revisable = state.placed_in(response) & reached & doubted
-        revisable &= ~settled_prefix(state, state.unchanged, self.settle)
+        doubted = looked if self.doubt is None else self._doubted(sure, signs, accepted_at)
+        revisable = state.within(state.placed_in(response) & doubted)
+        if self.settle is not None:
+            revisable &= ~settled_prefix(state, state.unchanged, self.settle)
         remasked = trailing(_gain(state, sure), revisable, count)
         after = state.advanced(
             np.where(remasked, state.prompt.mask, response),
             done,
             accepted_at=accepted_at,
-            previous=np.where(reached, _latest(sure, state.previous), np.nan),
-            unchanged=np.where(state.placed & ~remasked, state.unchanged + 1, 0),
+            previous=state.within(np.where(looked, sure, state.previous), beyond=np.nan),
+            unchanged=self._counted(state, remasked),
             block=state.block + ~(going | done),
         )
-        return after, Decision.accepting(
-            accepted, best, remasked=remasked, confidence=sure, threshold=bar
+        return after, Decision(
+            accepted=accepted,
+            remasked=remasked,
+            replaced=np.zeros_like(accepted),
+            tokens=best.tokens,
+            confidence=sure,
+            threshold=bar,
         )
+
+    def _counted(self, state: SaberState, remasked: Flags) -> Ints:
+        """[B, G]: updates that tokens have stood for; not counted where nothing settles."""
+        if self.settle is None:
+            return state.unchanged
+        return np.where(state.placed & ~remasked, state.unchanged + 1, 0)
 
     def _look(self, state: SaberState, logits: Logits) -> tuple[Candidates, Reals, Reals | None]:
         """What could be placed, and [B, G] each: the confidence the rule follows, and a sign of its own."""
@@ -150,9 +163,8 @@ class Saber(Blockwise[SaberState]):
         return candidates, self._round(sure), own
 
     def _doubted(self, sure: Reals, signs: Reals | None, accepted_at: Reals) -> Flags:
-        """[B, G]: what may be taken back, as far as doubt is asked for."""
-        if self.doubt is None:
-            return ~np.isnan(sure)
+        """[B, G]: what may be taken back where doubt is asked for."""
+        assert self.doubt is not None
         if self.doubt_by == "confidence":
             return np.asarray(sure < self.doubt)
         if self.doubt_by == "kept":
@@ -186,11 +198,6 @@ class Saber(Blockwise[SaberState]):
         if self.precision == "float64":
             return confidence
         return torch.from_numpy(confidence).to(torch.bfloat16).to(torch.float64).numpy()
-
-
-def _latest(now: Reals, before: Reals) -> Reals:
-    """[B, G]: what was seen last, where this update did not look."""
-    return np.where(np.isnan(now), before, now)
 
 
 def _gain(state: SaberState, sure: Reals) -> Reals:

@@ -312,7 +312,8 @@ class Walk:
         reused = frozenset(row for row in range(canvas.rows) if self._can_reuse(row))
         running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
         inside = self._policy.inside_layers(memory)
-        full = pending.whole() if inside is None else inside.full
+        full = None if canvas.entire else pending.whole()
+        full = full if inside is None else inside.full
         frame = layout.Frame.of(canvas, memory.slots, running, full)
         plan = self._planned(pending.recomputed, canvas.reads, frame)
         rule = None if inside is None else inside.rule

@@ -192,17 +192,18 @@ class Canvas:
     def plain(cls, prompt: Prompt, response: Ints, block: Ints, reads: Flags) -> Canvas:
         """Prompt and response without scratch.  `response`, `reads` [B, G] and `block` count open columns."""
         first, gaps = prompt.columns, prompt.gaps
-        unread = np.zeros((len(response), first), dtype=np.bool_)
         tokens = prompt.before(response)
+        read = np.zeros(tokens.shape, dtype=np.bool_)
         if gaps is not None:
             block = np.stack((gaps[block[:, 0]], gaps[block[:, 1] - 1] + 1), axis=1)
             reads = prompt.among_given(reads, given=False)
+        read[:, first:] = reads
         return cls(
             tokens=tokens,
             response=slice(first, tokens.shape[1]),
             mask=prompt.mask,
             block=block + first,
-            reads=np.concatenate((unread, reads), axis=1),
+            reads=read,
             gaps=None if gaps is None else gaps + first,
             allowed={
                 first + (at if gaps is None else int(gaps[at])): ids
@@ -240,9 +241,14 @@ class Canvas:
         """[B, L]: `tokens`, and -1 where a row has no column."""
         return tokens if self.stops is None else np.where(self.everything(), tokens, -1)
 
+    @property
+    def entire(self) -> bool:
+        """Every row has every column, and sees them all."""
+        return self.stops is None and not isinstance(self.attention, Blocks)
+
     def everything(self) -> Flags:
         """[B, L]: every column that is seen."""
-        if self.stops is None and not isinstance(self.attention, Blocks):
+        if self.entire:
             return np.ones(self.tokens.shape, dtype=np.bool_)
         fed: Flags = np.arange(self.columns) < self.horizon()[:, None]
         return fed

@@ -253,11 +253,11 @@ class Logits:
             for tensor, array in zip(row.reduced.peaks.tensors, row.reduced.fetched, strict=True)
         }
         known |= {id(tensor): array for tensor, array in self._fetched}
-        missing = [tensor for tensor in tensors if id(tensor) not in known]
+        missing = {id(tensor): tensor for tensor in tensors if id(tensor) not in known}
         if missing:
-            fetched = list(zip(missing, to_host(*missing), strict=True))
-            self._fetched += fetched
-            known |= {id(tensor): array for tensor, array in fetched}
+            arrays = to_host(*missing.values())
+            self._fetched += zip(missing.values(), arrays, strict=True)
+            known |= zip(missing, arrays, strict=True)
         return [known[id(tensor)] for tensor in tensors]
 
     def select(self, rows: Sequence[int]) -> Logits:
