@@ -204,8 +204,7 @@ class AnsweredLogits(Logits):
     def __init__(
         self, logits: Logits, text: Ints, log_probabilities: list[Rows] | None = None
     ) -> None:
-        super().__init__(logits.rows, logits.answers, logits.mask)
-        self._source = logits._source
+        super().__init__(logits.rows, logits.answers, logits.mask, made_of=logits)
         self._text = text
         self.log_probabilities: list[Rows] = [] if log_probabilities is None else log_probabilities
         """What was drawn from last, and how probable the text was there."""

@@ -118,8 +118,7 @@ class _EndsLast(Logits):
     """
 
     def __init__(self, logits: Logits, ends: Sequence[int]) -> None:
-        super().__init__(logits.rows, logits.answers, logits.mask)
-        self._source = logits._source
+        super().__init__(logits.rows, logits.answers, logits.mask, made_of=logits)
         self._tokens = logits
         self._ends = tuple(ends)
         self._quiet = _without(logits, ends)

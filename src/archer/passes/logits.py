@@ -191,13 +191,19 @@ class Logits:
     are left of it to the host, in one transfer, and finishes them there.
     """
 
-    def __init__(self, rows: Sequence[RowLogits], answers: int, mask: int) -> None:
+    def __init__(
+        self,
+        rows: Sequence[RowLogits],
+        answers: int,
+        mask: int,
+        made_of: Logits | None = None,
+    ) -> None:
         self.rows = tuple(rows)
         self.answers = answers
         self.mask = mask
         self.decided = False
         """Each column has one candidate, which was chosen before: there is nothing to draw or to cut."""
-        self._source = self
+        self._made_of = made_of and made_of._source
         self._sound: Flags | None = None
         self._fetched: list[tuple[Tensor, NDArray[Any]]] = []
         """What is on the host already: a rule and what wraps it often read the same."""
@@ -211,9 +217,15 @@ class Logits:
     def changed(self, rows: Sequence[RowLogits]) -> Logits:
         """Other logits made of these, whose soundness is still theirs; a row's reduction is dropped."""
         plain = [RowLogits(row.scores, row.places) for row in rows]
-        logits = Logits(plain, self.answers, self.mask)
-        logits._source = self._source
-        return logits
+        return Logits(plain, self.answers, self.mask, made_of=self)
+
+    @property
+    def _source(self) -> Logits:
+        """What the pass returned, whose soundness is theirs.
+
+        Never kept as a reference to itself: logits must go with their update, and not when Python collects.
+        """
+        return self._made_of or self
 
     def read(self, best: Answers, *more: Rows) -> tuple[Candidates, tuple[NDArray[Any], ...]]:
         """Answers and any other numbers on the host, [B, A] each; 0 or NaN where nothing is known."""
@@ -233,7 +245,7 @@ class Logits:
 
     def note_soundness(self, rows: Sequence[bool]) -> None:
         """What a rule knows of each row that it does not reduce, so that nobody reduces it for that."""
-        if self._source is self and all(row.reduced is None for row in self.rows):
+        if self._made_of is None and all(row.reduced is None for row in self.rows):
             self._sound = np.array(rows)
 
     def _fetch(self, *tensors: Sequence[Tensor]) -> list[list[NDArray[Any]]]:
