@@ -105,11 +105,12 @@ def test_drawn_gaps_are_filled_so_that_the_whole_is_accepted(rule: str, examples
     def holds(
         automaton: TokenAutomaton, more: int, shift: bool, seed: int, data: st.DataObject
     ) -> None:
-        known = [*accepted(automaton, seed, 7), *([ENDS[0]] * more)]
-        open_ = data.draw(st.lists(st.booleans(), min_size=len(known), max_size=len(known)))
-        given_ = [None if gap else token for gap, token in zip(open_, known, strict=True)]
-        assume(2 <= given_.count(None) < len(known) <= 12)
-        assume(all(gap or token not in ENDS for gap, token in zip(open_, known, strict=True)))
+        text = accepted(automaton, seed, 7)
+        known = [*text, *([ENDS[0]] * (more + max(0, 3 - len(text))))]
+        assume(text and len(known) <= 12)
+        places = st.integers(0, len(text) - 1)
+        kept = data.draw(st.sets(places, min_size=1, max_size=min(len(text), len(known) - 2)))
+        given_ = [token if at in kept else None for at, token in enumerate(known)]
         method = method_of(data.draw, rule, given_.count(None))  # type: ignore[arg-type]
         constraint = Constraint(automaton, len(given_), np.zeros(len(given_), dtype=np.bool_))
         prompt = prompt_of(constraint, given=given_, seed=seed)
