@@ -129,7 +129,7 @@ def bound(
 def _decimal(number: Any, name: str) -> Decimal:
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise BadRequest(f"{name} of a schema is a number, not {quoted(number)}.")
-    exact = Decimal(str(number))
+    exact = Decimal(str(int(number) if number % 1 == 0 else number))
     if not exact.is_finite() or len(f"{exact:f}") > MOST_DIGITS:
         raise BadRequest(
             f"{name} of a schema has at most {MOST_DIGITS} digits, not {quoted(number)}."

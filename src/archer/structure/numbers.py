@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from itertools import pairwise
 
@@ -12,6 +13,8 @@ NUMBER = rf"{INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 FRACTION = r"(?:\.[0-9]+)?"
 MOST_DIGITS = 30
 """Of a bound."""
+LEAST = Decimal("1e-20")
+"""What is more than 0 is at least that."""
 
 
 def whole_between(low: int | None, high: int | None) -> str:
@@ -29,77 +32,76 @@ def whole_between(low: int | None, high: int | None) -> str:
     return _one_of(parts)
 
 
-def between(low: Decimal | None, high: Decimal | None, *, above: bool, below: bool) -> str:
-    """Numbers from `low` to `high`; with `above` and `below` the bound itself is left out."""
+def between(low: Decimal | None, high: Decimal | None) -> str:
+    """Numbers from `low` to `high`, both included; whatever is written reads as such a float, too."""
     if low is None and high is None:
         return NUMBER
-    if low is not None and high is not None and (low > high or (low == high and (above or below))):
+    if low is not None and high is not None and low > high:
         raise _empty(low, high)
     parts = []
     zero = Decimal(0)
     if low is None or low < 0:
-        near = zero if high is None or high > 0 else -high
-        far = None if low is None else -low
-        strict = high is not None and high <= 0 and below
-        parts.append(f"-{_sized(near, far, above=strict, below=above)}")
-    if high is None or high > 0 or (high == 0 and not below):
-        near = low if low is not None and low >= 0 else zero
-        parts.append(_sized(near, high, above=low is not None and low >= 0 and above, below=below))
+        near = zero if high is None or high > 0 else high.copy_negate()
+        parts.append(f"-{_sized(near, None if low is None else low.copy_negate())}")
+    if high is None or high >= 0:
+        parts.append(_sized(low if low is not None and low >= 0 else zero, high))
     return _one_of(parts)
 
 
-def _sized(low: Decimal, high: Decimal | None, *, above: bool, below: bool) -> str:
+def beside(bound: Decimal, towards: float) -> Decimal:
+    """The next number that is another float: the bound of what has to be more or less than one.
+
+    Digits without end would come so near to the bound that whoever reads them as a float reads the bound.
+    """
+    if not bound:
+        return LEAST.copy_sign(Decimal(towards))
+    return Decimal(repr(math.nextafter(float(bound), towards)))
+
+
+def _sized(low: Decimal, high: Decimal | None) -> str:
     """Numbers without a sign."""
     first, least = _split(low)
     parts: list[tuple[str, str | None]]
     if high is None:
-        parts = [(_magnitudes(first + 1, None), FRACTION)]
-        parts.append((str(first), _fraction(least, None, above, False)))
+        parts = [(_magnitudes(first + 1, None), FRACTION), (str(first), _fraction(least, None))]
     else:
         last, most = _split(high)
         if first == last:
-            return f"{first}{_fraction(least, most, above, below)}"
-        parts = [(str(first), _fraction(least, None, above, False))]
+            return f"{first}{_fraction(least, most)}"
+        parts = [(str(first), _fraction(least, None))]
         if last - first > 1:
             parts.append((_magnitudes(first + 1, last - 1), FRACTION))
-        parts.append((str(last), _fraction("", most, False, below)))
+        parts.append((str(last), _fraction("", most)))
     return _one_of([whole + behind for whole, behind in parts if behind is not None])
 
 
-def _fraction(low: str, high: str | None, above: bool, below: bool) -> str | None:
+def _fraction(low: str, high: str | None) -> str | None:
     """What may follow a whole number, a point and digits or nothing; None where nothing may.
 
-    The digits are from `low` to `high`, without those if `above` and `below`.  None is a bound that what
-    stands before already keeps.
+    The digits are from `low` to `high`; None is no bound.
     """
-    more = _digits(low, high, above, below)
-    parts = [""] if _ends(low, high, above, below) else []
+    more = _digits(low, high)
+    parts = [] if low else [""]
     if more is not None:
         parts.append(rf"\.{more}")
     return _one_of(parts) if parts else None
 
 
-def _ends(low: str | None, high: str | None, above: bool, below: bool) -> bool:
-    """Whether the digits may end here, which is as good as zeros."""
-    return (low is None or (low == "" and not above)) and (high != "" or not below)
-
-
-def _digits(low: str | None, high: str | None, above: bool, below: bool) -> str | None:
-    """One or more digits; None where there are none."""
+def _digits(low: str | None, high: str | None) -> str | None:
+    """One or more digits; None where there are none, or as a bound where what stands before keeps it."""
     if not low and high is None:
-        return "0*[1-9][0-9]*" if low == "" and above else "[0-9]+"
+        return "[0-9]+"
     if high == "":
-        return "0+" if not low and not below and not (low == "" and above) else None
+        return None if low else "0+"
     first = int(low[0]) if low else 0
     last = 9 if high is None else int(high[0])
     parts: dict[str, str] = {}
     for digit in range(first, last + 1):
-        lower = None if low is None or digit > first else low[1:]
+        lower = None if not low or digit > first else low[1:]
         upper = high[1:] if high is not None and digit == last else None
-        more = _digits(lower, upper, above, below)
-        ends = _ends(lower, upper, above, below)
-        if more is not None or ends:
-            rest = "" if more is None else f"(?:{more})?" if ends else more
+        more = _digits(lower, upper)
+        if more is not None or not lower:
+            rest = "" if more is None else more if lower else f"(?:{more})?"
             parts[rest] = parts.get(rest, "") + str(digit)
     return _one_of([f"[{digits}]{rest}" for rest, digits in parts.items()]) if parts else None
 

@@ -8,8 +8,10 @@ schema accepts has such a text, within the bounds that stand below.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from functools import cache, lru_cache
 from typing import Any
 
@@ -32,7 +34,7 @@ from archer.structure.keywords import (
     type_allows,
     unsupported,
 )
-from archer.structure.numbers import NUMBER, between, whole_between
+from archer.structure.numbers import NUMBER, beside, between, whole_between
 
 DEPTH = 3
 """How deep arrays and objects are nested where a schema leaves a value open."""
@@ -277,9 +279,13 @@ class _Writer:
         low, above = bound(schema, "minimum", "exclusiveMinimum", max)
         high, below = bound(schema, "maximum", "exclusiveMaximum", min)
         if not whole:
-            return between(low, high, above=above, below=below)
-        first = None if low is None else -int(-low // 1) + (above and low == int(low))
-        last = None if high is None else int(high // 1) - (below and high == int(high))
+            low = beside(low, math.inf) if above and low is not None else low
+            high = beside(high, -math.inf) if below and high is not None else high
+            return between(low, high)
+        first = None if low is None else int(low.to_integral_value(ROUND_CEILING))
+        last = None if high is None else int(high.to_integral_value(ROUND_FLOOR))
+        first = None if first is None else first + (above and first == low)
+        last = None if last is None else last - (below and last == high)
         return whole_between(first, last)
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> ByteAutomaton | None:
