@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from archer.cli import main
-from archer.errors import BadRequest
+from archer.errors import ArcherError, BadRequest
 from archer.model import Model
 from archer.structure import confined
 from archer.structure.structures import Structure
@@ -157,6 +157,26 @@ def test_clients_get_what_they_ask_for(client: Client) -> None:
     assert isinstance(json.loads(anything.json["choices"][0]["message"]["content"]), dict)
 
 
+def test_an_answer_that_fills_its_room_is_whole(client: Client, pocket: Model) -> None:
+    """As many tokens as the refusal asks for do, and the real client can parse what is said."""
+    with pytest.raises(BadRequest, match="Give a length") as refused:
+        pocket.request(PROBLEM, schema=Pair, length=2)
+    least = int(str(refused.value).split("of at least ")[1].rstrip("."))
+    (done,) = pocket.generate(PROBLEM, schema=Pair, length=least)
+    assert not set(done.tokens) & set(pocket.end_ids)
+    assert done.finish_reason == "stop"
+    (filled,) = pocket.infill("total = ", "\n", regex="[0-9]{2}", length=2)
+    assert filled.finish_reason == "stop"
+    messages: Any = [{"role": "user", "content": PROBLEM}]
+    url = f"http://127.0.0.1:{client.port}/v1"
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
+        parsed = made.chat.completions.parse(
+            model="pocket", messages=messages, response_format=Pair, max_tokens=least
+        )
+    assert isinstance(parsed.choices[0].message.parsed, Pair)
+    assert parsed.choices[0].finish_reason == "stop"
+
+
 HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"guided_regex": "(" * 5000}, "cannot be used"),
     ({"guided_regex": "(?:a|b)*a(?:a|b){40}"}, "more time or memory|too large"),
@@ -216,6 +236,14 @@ async def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.Monkey
     monkeypatch.setattr(confined, "SECONDS", 0.01)
     with pytest.raises(BadRequest, match="takes more time or memory"):
         await confined.made_apart(Structure("regex", "never asked before"))
+
+
+def test_a_failure_that_nobody_foresaw_is_no_refusal() -> None:
+    """An expression that is a number: the process fails with what is no refusal and no lack of memory."""
+    odd: Any = 3
+    with pytest.raises(ArcherError, match=r"could not be prepared: .*TypeError.*report") as caught:
+        confined.make_apart(Structure("regex", odd))
+    assert not isinstance(caught.value, BadRequest)
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,11 @@ class Language:
         done = tally.complete(prompt_tokens)
         if done.finish_reason == "error":
             return done
+        whole = form is not None and form.constraint is not None
         if form is not None and form.lengths:
-            return self._filled(done, form)
+            return self._filled(done, form, whole=whole)
         end = self.ends_at(done.tokens)
-        done = replace(done, finish_reason="length" if end is None else "stop")
+        done = replace(done, finish_reason="length" if end is None and not whole else "stop")
         if self.text is None:
             return done
         if self.mask in done.tokens:
@@ -77,8 +78,8 @@ class Language:
         opening = "" if form is None else form.opening
         return replace(done, text=opening + self.text.decode(done.tokens[:end]))
 
-    def _filled(self, done: Completion, form: Form) -> Completion:
-        """A finished row of a prompt with gaps.
+    def _filled(self, done: Completion, form: Form, *, whole: bool) -> Completion:
+        """A finished row of a prompt with gaps; `whole`: it is all it has to be, with or without an end mark.
 
         End marks leave no trace in their texts; a gap that nothing follows ends at its first one.
         """
@@ -89,4 +90,6 @@ class Language:
         if form.ends_open:
             written[-1] = written[-1][: self.ends_at(written[-1])]
         texts = [gap.answer(ids) for gap, ids in zip(form.gaps, written, strict=False)]
-        return replace(done.around(form, texts), finish_reason="stop" if ended else "length")
+        return replace(
+            done.around(form, texts), finish_reason="stop" if ended or whole else "length"
+        )
