@@ -1,4 +1,4 @@
-"""Numbers within bounds: no text that reads as a number outside, as digits or as a float, and none is lost."""
+"""Numbers within bounds: no text reads as a number outside, as digits or as a float, and none is lost."""
 
 import json
 import math

@@ -207,6 +207,89 @@ def test_a_pydantic_model_is_a_schema() -> None:
     assert automaton.forced() == b'{"name": "'
 
 
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        (
+            {
+                "allOf": [
+                    {"prefixItems": [{"type": ["string", "integer"]}]},
+                    {"items": {"type": "integer"}},
+                ]
+            },
+            [[], [1], [1, 2]],
+            [["a"], [1, "a"]],
+        ),
+        (
+            {
+                "allOf": [
+                    {"items": [{"type": "integer"}], "additionalItems": {"type": "string"}},
+                    {"prefixItems": [True, {"maxLength": 1}], "items": False},
+                ]
+            },
+            [[], [1], [1, "a"]],
+            [["a"], [1, 2], [1, "ab"], [1, "a", "a"]],
+        ),
+        ({"allOf": [{"enum": [1, "a"]}, {"enum": [True, "a"]}]}, ["a"], [1, True]),
+        (
+            {"properties": {"a": {"type": "null"}}, "required": ["b"]},
+            [{"a": None, "b": 1}, {"b": [{}]}],
+            [{}, {"a": None}, {"b": 1, "c": 2}],
+        ),
+        ({"type": "object", "propertyNames": True}, [{}, {"a": 1}], [1]),
+    ],
+    ids=lambda each: json.dumps(each)[:50],
+)
+def test_what_two_keywords_say_together_holds(
+    schema: dict[str, Any], valid: list[Any], invalid: list[Any]
+) -> None:
+    automaton = automaton_of(schema)
+    assert all(accepts(automaton, value) for value in valid)
+    assert not any(accepts(automaton, value) for value in invalid)
+
+
+@pytest.mark.parametrize(
+    ("name", "valid", "invalid"),
+    [
+        ("date", ["0001-01-01", "2000-02-29", "0400-02-29"], ["0000-01-01", "1900-02-29"]),
+        ("time", ["23:59:59Z", "10:00:00.5+01:30"], ["10:00:60Z", "24:00:00Z", "10:00:00"]),
+        ("date-time", ["2024-02-29T10:00:00Z"], ["0000-02-29T10:00:00Z", "2024-02-29T10:00:60Z"]),
+        (
+            "email",
+            ["a@b", "a.b+c@d-e.org", "x" * 64 + "@b"],
+            [".@a", "a..b@c", "a.@c", ".a@c", "@c", "a@", "x" * 65 + "@b", "a@b@c"],
+        ),
+        (
+            "uri",
+            [
+                "a:",
+                "http://a.b:80/c/d?e=f/?#g?h",
+                "mailto:a@b.c",
+                "a:/b//c",
+                "urn:x:y",
+                "http://u:p@h",
+            ],
+            [
+                "a",
+                "a:%",
+                "a:%2",
+                "a:##",
+                "http://[",
+                "http://a:b",
+                "a:[",
+                "1a:b",
+                "a:b c",
+                "http://a@b@c",
+            ],
+        ),
+    ],
+)
+def test_formats_are_kept(name: str, valid: list[str], invalid: list[str]) -> None:
+    automaton = automaton_of({"type": "string", "format": name})
+    assert [each for each in valid if not accepts(automaton, each)] == []
+    assert [each for each in invalid if accepts(automaton, each)] == []
+
+
 RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"}
 
 
@@ -219,6 +302,9 @@ RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, 
         ({"type": "array", "contains": {}}, "says contains"),
         ({"type": "object", "patternProperties": {"a": {}}}, "says patternProperties"),
         ({"type": "object", "propertyNames": {"maxLength": 2}}, "says propertyNames"),
+        ({"type": "object", "propertyNames": False}, "says propertyNames"),
+        ({"allOf": [{"const": 1}, {"const": True}]}, "says const twice"),
+        ({"allOf": [{"exclusiveMinimum": True}, {"exclusiveMinimum": 1}]}, "Minimum twice"),
         ({"type": "object", "minProperties": 3}, "says minProperties"),
         ({"type": "object", "maxProperties": 3}, "says maxProperties"),
         ({"type": "number", "multipleOf": 3}, "says multipleOf"),
@@ -278,6 +364,10 @@ def test_what_cannot_be_kept_is_refused_by_name(schema: Any, sentence: str) -> N
         ({"choices": []}, "choices are 1 to"),
         ({"choices": ["a", ""]}, "A choice is a text"),
         ({"choices": ["a" * (1 << 20), "b"]}, "more than 1048576 characters"),
+        ({"choices": ["a", "\ud800"]}, "list of choices holds .* half of a character"),
+        ({"regex": "a\udc00"}, "regular expression holds .* half of a character"),
+        ({"schema": {"const": "\ud800"}}, "schema holds .* half of a character"),
+        ({"schema": '{"const": "\\ud800"}'}, "schema holds .* half of a character"),
         ({"schema": 3}, "A schema is a mapping, a JSON text or a Pydantic model"),
         ({"schema": "{"}, "The schema is no JSON"),
         ({"schema": {"a": object()}}, "The schema is no JSON"),
@@ -306,6 +396,8 @@ def test_automata_are_joined_as_their_texts_are(one: str, other: str, text: str)
     assert found(algebra.both(a, b)) == (in_a and in_b)
     assert found(algebra.without(a, b)) == (in_a and not in_b)
     assert found(algebra.joined([a, b])) == of_regex(f"(?:{one})(?:{other})").accepts(text.encode())
+    plain = [each for each in (one, other) if each.isalpha()]
+    assert found(algebra.one_of(each.encode() for each in plain)) == (text in plain)
     items = algebra.listing([a], b, 1, 3)
     assert found(items) == of_regex(f"(?:{one})(?:, (?:{other})){{0,2}}").accepts(text.encode())
 
@@ -313,6 +405,8 @@ def test_automata_are_joined_as_their_texts_are(one: str, other: str, text: str)
 def test_too_large_ones_are_refused() -> None:
     with pytest.raises(BadRequest, match="too large"):
         of_regex("(?:a|b)*a(?:a|b){15}")
+    with pytest.raises(BadRequest, match="too large"):
+        algebra.one_of([b"a" * (1 << 20)])
     with pytest.raises(BadRequest, match="too large"):
         algebra.listing([], of_regex("a"), 0, 1 << 20)
 

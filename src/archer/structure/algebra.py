@@ -6,7 +6,6 @@ Axes: S states.  Results are minimal, so that large ones are made of small ones 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,12 +105,30 @@ def _living(table: States, accepting: NDArray[np.bool_], start: int) -> ByteAuto
     return minimal(table, accepting, start) if accepting.any() else None
 
 
-@cache
 def literal(text: bytes) -> ByteAutomaton:
     """One text."""
     table = np.full((len(text) + 1, BYTES), DEAD, dtype=np.int32)
     table[np.arange(len(text)), list(text)] = np.arange(1, len(text) + 1)
     return ByteAutomaton(table, np.arange(len(text) + 1) == len(text), 0)
+
+
+def one_of(texts: Iterable[bytes]) -> ByteAutomaton | None:
+    """One of some texts; None where there are none."""
+    nodes: dict[tuple[int, int], int] = {}
+    ends = []
+    for text in texts:
+        here = 0
+        for byte in text:
+            here = nodes.setdefault((here, byte), len(nodes) + 1)
+            if len(nodes) > MOST_SUBSETS:
+                raise too_large("states", len(nodes), MOST_SUBSETS)
+        ends.append(here)
+    if not ends:
+        return None
+    table = np.full((len(nodes) + 1, BYTES), DEAD, dtype=np.int32)
+    for (source, byte), target in nodes.items():
+        table[source, byte] = target
+    return minimal(table, np.isin(np.arange(len(table)), ends), 0)
 
 
 def joined(parts: Sequence[ByteAutomaton]) -> ByteAutomaton:

@@ -1,6 +1,6 @@
 """Makes one automaton; a program of its own, started by `confined`: a pattern of a stranger is a program.
 
-Standard input is a structure as JSON.  Standard output is the automaton as arrays, or a refusal as JSON.
+Standard input is a structure as JSON.  Standard output is the automaton as arrays, or JSON that says why not.
 """
 
 import io
@@ -26,14 +26,20 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
     os.nice(NICE)
     try:
-        made = Structure(**json.load(sys.stdin)).automaton()
-    except (BadRequest, MemoryError, RecursionError) as error:
-        sentence = str(error) if isinstance(error, BadRequest) else ""
-        sys.stdout.buffer.write(json.dumps({"refused": sentence}).encode())
-        return
-    arrays = io.BytesIO()
+        output = _made(Structure(**json.load(sys.stdin)))
+    except (MemoryError, RecursionError):
+        output = b"{}"
+    except BadRequest as error:
+        output = json.dumps({"refused": str(error)}).encode()
+    except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
+        output = json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode()
+    sys.stdout.buffer.write(output)
+
+
+def _made(structure: Structure) -> bytes:
+    made, arrays = structure.automaton(), io.BytesIO()
     np.savez(arrays, next=made.next, accepting=made.accepting, start=np.array(made.start))
-    sys.stdout.buffer.write(arrays.getvalue())
+    return arrays.getvalue()
 
 
 if __name__ == "__main__":

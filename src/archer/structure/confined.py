@@ -16,7 +16,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from archer.errors import BadRequest
+from archer.errors import ArcherError, BadRequest, quoted
 from archer.structure.byte_automaton import ByteAutomaton
 from archer.structure.structures import Structure
 
@@ -75,7 +75,11 @@ def _question(structure: Structure) -> bytes:
 def _read(structure: Structure, output: bytes) -> ByteAutomaton:
     if not output.startswith(b"PK"):
         reply = json.loads(output) if output else {}
-        raise BadRequest(reply["refused"]) if reply.get("refused") else _too_much(structure)
+        if "failed" in reply:
+            raise ArcherError(
+                f"The {structure.kind} could not be prepared: {quoted(reply['failed'])}. Please report this."
+            )
+        raise BadRequest(reply["refused"]) if "refused" in reply else _too_much(structure)
     with np.load(io.BytesIO(output), allow_pickle=False) as arrays:
         return ByteAutomaton(arrays["next"], arrays["accepting"], int(arrays["start"]))
 

@@ -45,25 +45,38 @@ REFUSED = (
 EITHER = ("anyOf", "oneOf")
 NOT_ENFORCED = ("oneOf",)
 """Accepted for less than they say: of the branches of oneOf at least one fits, not exactly one."""
+ITEMS = ("prefixItems", "items", "additionalItems")
+LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 HOUR = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
-TIME = rf"{HOUR}:(?:[0-5][0-9]|60)(?:\.[0-9]+)?(?:[zZ]|[+-]{HOUR})"
-LEAP = r"(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+TIME = rf"{HOUR}:[0-5][0-9](?:\.[0-9]+)?(?:[zZ]|[+-]{HOUR})"
+YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
+LEAP = r"(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 DATE = (
-    r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    rf"(?:{YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
     rf"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{LEAP}-02-29)"
 )
 LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+HOSTNAME = rf"{LABEL}(?:\.{LABEL})*"
 BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-FORMATS = {
-    "date": DATE,
-    "time": TIME,
-    "date-time": f"{DATE}[tT]{TIME}",
-    "email": rf"[a-zA-Z0-9!#$%&'*+/=?^_`{{|}}~.-]{{1,64}}@(?:{LABEL})(?:\.{LABEL})*",
-    "hostname": rf"{LABEL}(?:\.{LABEL})*",
-    "ipv4": rf"{BYTE}(?:\.{BYTE}){{3}}",
-    "uuid": "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
-    "uri": r"[a-zA-Z][a-zA-Z0-9+.-]*:[a-zA-Z0-9._~:/?#\[\]@!$&'()*+,;=%-]*",
+ATOM = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+"
+PERCENT = "%[0-9a-fA-F]{2}"
+NAMED = rf"(?:[a-zA-Z0-9._~!$&'()*+,;=-]|{PERCENT})"
+IN_PATH = rf"(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|{PERCENT})"
+SERVER = rf"(?:(?:{NAMED}|:)*@)?{NAMED}*(?::[0-9]*)?"
+PATH = rf"(?://{SERVER}(?:/{IN_PATH}*)*|/?(?:{IN_PATH}+(?:/{IN_PATH}*)*)?)"
+BEHIND_PATH = rf"(?:{IN_PATH}|[/?])*"
+FORMATS: Mapping[str, tuple[str, ...]] = {
+    "date": (DATE,),
+    "time": (TIME,),
+    "date-time": (f"{DATE}[tT]{TIME}",),
+    "email": (rf"{ATOM}(?:\.{ATOM})*@{HOSTNAME}", '[^"@]{1,64}@[^"]*'),
+    "hostname": (HOSTNAME,),
+    "ipv4": (rf"{BYTE}(?:\.{BYTE}){{3}}",),
+    "uuid": ("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",),
+    "uri": (rf"[a-zA-Z][a-zA-Z0-9+.-]*:{PATH}(?:\?{BEHIND_PATH})?(?:#{BEHIND_PATH})?",),
 }
+"""The expressions that all have to match; of hosts in brackets a uri has none."""
 WORDS = tuple(word for words in SUBJECTS.values() for word in words)
 
 
@@ -99,6 +112,12 @@ def listed(schema: Mapping[str, Any], name: str) -> Sequence[Any]:
     if not isinstance(value, list) or not value:
         raise BadRequest(f"{name} of a schema is a list that is not empty, not {quoted(value)}.")
     return value
+
+
+def items_of(schema: Mapping[str, Any]) -> tuple[Sequence[Any], Any]:
+    """What the first items of an array have to be, and what all others have to."""
+    first, rest = schema.get("prefixItems", []), schema.get("items", True)
+    return (rest, schema.get("additionalItems", True)) if isinstance(rest, list) else (first, rest)
 
 
 def count_of(schema: Mapping[str, Any], name: str, usual: Any = 0) -> Any:

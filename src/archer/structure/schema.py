@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from functools import cache, lru_cache
+from itertools import zip_longest
 from typing import Any
 
 from archer.errors import BadRequest, quoted
@@ -21,6 +22,9 @@ from archer.structure.byte_automaton import MOST_CHARACTERS, ByteAutomaton, of_r
 from archer.structure.keywords import (
     EITHER,
     FORMATS,
+    ITEMS,
+    LEAST,
+    MOST,
     REFUSED,
     SUBJECTS,
     TYPES,
@@ -29,6 +33,7 @@ from archer.structure.keywords import (
     check_shapes,
     count_of,
     is_of,
+    items_of,
     listed,
     same,
     type_allows,
@@ -160,6 +165,8 @@ class _Writer:
         joined = dict(one)
         for name, part in other.items():
             joined[name] = part if name not in one else self._joined(name, one, other, depth)
+        if any(name in one for name in ITEMS) and any(name in other for name in ITEMS):
+            joined |= self._items(one, other, depth)
         for mine, theirs in ((one, other), (other, one)):
             if mine.get("additionalProperties", True) is not True and "properties" in theirs:
                 rest = mine["additionalProperties"]
@@ -172,12 +179,24 @@ class _Writer:
                         }
         return joined
 
+    def _items(self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int) -> Schema:
+        """What two schemas say together about the items of an array."""
+        (first, rest), (second, behind) = items_of(one), items_of(other)
+        pairs = zip_longest(
+            [*first, *[rest] * (len(second) - len(first))],
+            [*second, *[behind] * (len(first) - len(second))],
+        )
+        return {
+            "prefixItems": [self._both(a, b, depth + 1) for a, b in pairs],
+            "items": self._both(rest, behind, depth + 1),
+        }
+
     def _joined(
         self, name: str, one: Mapping[str, Any], other: Mapping[str, Any], depth: int
     ) -> Any:
         """What two schemas say together under one keyword."""
         a, b = one[name], other[name]
-        if a == b or name in (
+        if (a == b and same(a, b)) or name in (
             "title",
             "description",
             "default",
@@ -195,12 +214,14 @@ class _Writer:
         if name == "type":
             kinds = [kind for kind in TYPES if type_allows(a, kind) and type_allows(b, kind)]
             return [kind for kind in kinds if not (kind == "integer" and "number" in kinds)]
-        if name in ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"):
+        if name in LEAST and not isinstance(a, bool) and not isinstance(b, bool):
             return max(a, b)
-        if name in ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"):
+        if name in MOST and not isinstance(a, bool) and not isinstance(b, bool):
             return min(a, b)
-        if name in ("items", "additionalProperties"):
+        if name == "additionalProperties":
             return self._both(a, b, depth + 1)
+        if name in ITEMS:
+            return a
         if name == "enum":
             return [each for each in a if any(same(each, also) for also in b)]
         if name in ("$defs", "definitions"):
@@ -236,7 +257,7 @@ class _Writer:
             values = [each for each in values if any(same(each, also) for also in schema["enum"])]
         rest = {key: each for key, each in schema.items() if key not in ("const", "enum")}
         spelled = dict.fromkeys(json.dumps(each, ensure_ascii=False) for each in values)
-        made = algebra.either(algebra.literal(each.encode()) for each in spelled)
+        made = algebra.one_of(each.encode() for each in spelled)
         if made is None or not any(name in rest for name in ("type", *WORDS)):
             return made
         if not any(name in rest for name in WORDS):
@@ -244,7 +265,7 @@ class _Writer:
             fits = [
                 each for each in spelled if any(is_of(json.loads(each), kind) for kind in kinds)
             ]
-            return algebra.either(algebra.literal(each.encode()) for each in fits)
+            return algebra.one_of(each.encode() for each in fits)
         others = _Writer(self.root, exact=True).value(rest, depth + 1)
         return None if others is None else algebra.both(made, others)
 
@@ -268,7 +289,11 @@ class _Writer:
             raise BadRequest(
                 f"The format {quoted(schema['format'])} is not supported. Formats: {', '.join(FORMATS)}."
             )
-        spelled = _leaf(f'"{FORMATS[schema["format"]]}"')
+        spelled: ByteAutomaton | None = None
+        for each in FORMATS[schema["format"]]:
+            fits = _leaf(f'"{each}"')
+            spelled = fits if spelled is None else algebra.both(spelled, fits)
+        assert spelled is not None
         free = "pattern" not in schema and not least and most is None
         return spelled if free else algebra.both(made, spelled)
 
@@ -292,9 +317,7 @@ class _Writer:
         if schema.get("uniqueItems"):
             raise unsupported("uniqueItems")
         least, most = count_of(schema, "minItems"), count_of(schema, "maxItems", None)
-        items, rest = schema.get("prefixItems", []), schema.get("items", True)
-        if isinstance(rest, list):
-            items, rest = rest, schema.get("additionalItems", True)
+        items, rest = items_of(schema)
         first = []
         for each in items:
             made = self.value(each, depth + 1)
@@ -312,14 +335,15 @@ class _Writer:
         declared = schema.get("properties", {})
         needed = schema.get("required", [])
         for name in ("patternProperties", "propertyNames"):
-            if schema.get(name):
+            if schema.get(name, True) not in (True, {}):
                 raise unsupported(name)
         others = schema.get("additionalProperties", self.exact or not declared)
         names = [*declared, *(name for name in needed if name not in declared)]
         more = anything(DEPTH - 1) if others is True else self.value(others, depth + 1)
+        asked = more if "additionalProperties" in schema else anything(DEPTH - 1)
         parts = []
         for name in names:
-            value = self.value(declared[name], depth + 1) if name in declared else more
+            value = self.value(declared[name], depth + 1) if name in declared else asked
             if value is None and name in needed:
                 return None
             if value is not None:
@@ -343,7 +367,7 @@ def _object(
     """An object of members, and of others under any names but some."""
     extra = None
     if more is not None:
-        known = algebra.either(algebra.literal(_spelled(name).encode()) for name in names)
+        known = algebra.one_of(_spelled(name).encode() for name in names)
         key = _leaf(STRING) if known is None else algebra.without(_leaf(STRING), known)
         assert key is not None
         extra = algebra.joined([key, algebra.literal(b": "), more])

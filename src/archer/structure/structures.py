@@ -39,6 +39,7 @@ class Structure:
         if regex is not None:
             if not isinstance(regex, str):
                 raise BadRequest(f"A regular expression is text, not {type(regex).__name__}.")
+            _check_whole(regex, "regular expression")
             return cls("regex", regex)
         if choices is not None:
             return cls("choices", json.dumps(checked_choices(choices)))
@@ -88,13 +89,25 @@ def checked_choices(choices: object) -> list[str]:
             raise BadRequest(f"A choice is a text that is not empty, not {quoted(each)}.")
     if sum(map(len, texts)) > MOST_CHARACTERS:
         raise BadRequest(f"The choices have more than {MOST_CHARACTERS} characters together.")
+    _check_whole("".join(texts), "list of choices")
     return texts
+
+
+def _check_whole(text: str, what: str) -> None:
+    """Refuse half characters, which no tokens spell."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadRequest(
+            f"The {what} holds {quoted(text[error.start])}, which is half of a character. Write all of it."
+        ) from error
 
 
 def _as_json(value: object) -> str:
     read = schema.read_schema(value)
     try:
         source = json.dumps(read, allow_nan=False)
+        _check_whole(json.dumps(read, ensure_ascii=False), "schema")
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"The schema is no JSON: {error}.") from error
     if len(source) > MOST_CHARACTERS:
@@ -109,7 +122,7 @@ def _made(structure: Structure) -> ByteAutomaton:
         return of_regex(structure.source)
     if structure.kind == "schema":
         return schema.automaton_of(structure.value)
-    made = algebra.either(algebra.literal(each.encode()) for each in dict.fromkeys(structure.value))
+    made = algebra.one_of(each.encode() for each in structure.value)
     return algebra.refuse_nothing(made, "list of choices")
 
 
