@@ -1,6 +1,8 @@
 """What is remembered of structures is bounded by number and by size, and so is the work for one update."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from numpy.typing import NDArray
 from archer.errors import BadRequest
 from archer.model import Model, load
 from archer.structure import constraint
-from archer.structure.token_automaton import Remembered
+from archer.structure.byte_automaton import of_regex
+from archer.structure.token_automaton import Remembered, TokenAutomaton, kept_bytes, over_tokens
+from structure.test_constraint import VOCABULARY
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,52 @@ def test_one_that_is_too_large_is_kept_alone() -> None:
     assert kept.get(2, lambda _: of_size(1)) is large
     kept.get(1, lambda _: small)
     assert kept.known(2) is None
+
+
+def test_everything_that_is_kept_of_an_automaton_is_counted() -> None:
+    made = over_tokens(of_regex("[ab]{1,9}"), VOCABULARY)
+    before = kept_bytes(made)
+    parts = [*made.links, *made.links_to, *made.by_class]
+    parts += [made.needed, made.all_tokens, made.edges_of]
+    arrays = {id(part): part.nbytes for part in parts if isinstance(part, np.ndarray)}
+    assert kept_bytes(made) - before == sum(arrays.values())
+    kept: Remembered[str, Made] = Remembered(100, most_bytes=1000)
+    for letter in "abc":
+        kept.get(letter * 400, lambda _: of_size(10))
+    assert [kept.known(letter * 400) is not None for letter in "abc"] == [False, True, True]
+
+
+def test_one_automaton_may_be_worked_out_further_while_another_is_remembered() -> None:
+    """By other threads, at any moment: what is worked out later is kept in the thing itself."""
+    kept: Remembered[int, TokenAutomaton] = Remembered(40)
+    made = [over_tokens(of_regex(f"[ab]{{1,{most}}}"), VOCABULARY) for most in range(1, 30)]
+
+    def use(at: int) -> None:
+        each = kept.get(at, lambda at: made[at])
+        assert min(len(each.links.source), len(each.by_class), len(each.needed)) > 0
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(use, [*range(29)] * 4))
+
+
+def test_parts_that_appear_while_they_are_counted_do_no_harm() -> None:
+    @dataclass
+    class Growing:
+        first: NDArray[np.uint8]
+
+    made = Growing(np.zeros(4, dtype=np.uint8))
+
+    class Late(np.ndarray[Any, Any]):
+        """Adds a part when it is looked at."""
+
+        @property
+        def nbytes(self) -> int:
+            vars(made)["another"] = np.zeros(8, dtype=np.uint8)
+            return 4
+
+    vars(made)["late"] = np.zeros(4, dtype=np.uint8).view(Late)
+    assert kept_bytes(made) == 8
+    assert kept_bytes(made) == 16
 
 
 @pytest.fixture(scope="module")

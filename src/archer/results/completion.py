@@ -89,7 +89,7 @@ class Completion:
     tokens: tuple[int, ...]
     """All that was written, including ids after the end; of several gaps one after the other."""
     finish_reason: FinishReason
-    """`stop`: an end id, or all that the answer has to be, was written; `length`: neither; `error`: see there."""
+    """`stop`: an end id or all the answer has to be was written; `length`: neither; `error`: see `error`."""
     updates: int
     """How many updates were made."""
     full_passes: int

@@ -63,7 +63,7 @@ class Constraint:
         nothing = np.zeros((0, 1), dtype=np.float32)
         if self.lattice(tokens, np.full(len(tokens), -1), nothing).feasible:
             return
-        needed = int(self.automaton.needed[self.automaton.start])
+        needed = self.automaton.shortest
         if (tokens == OPEN).all() and len(tokens) < needed < FAR:
             raise BadRequest(
                 f"The shortest text that the {name} accepts has {needed} tokens, and the length is "

@@ -78,14 +78,24 @@ class Remembered(Generic[Key, Value]):
             return value
 
     def _fits(self) -> bool:
-        held = sum(_bytes(each) for each in self._values.values())
+        held = kept_bytes(tuple(self._values.items()))
         return len(self._values) <= self._most and held <= self._most_bytes
 
 
-def _bytes(made: object) -> int:
-    """Of the arrays of a thing, those that were worked out later included."""
-    values = vars(made).values() if hasattr(made, "__dict__") else ()
-    return sum(each.nbytes for each in values if isinstance(each, np.ndarray))
+def kept_bytes(made: object) -> int:
+    """Of the arrays and texts of a thing and of its parts, each once, and of what was worked out later."""
+    return sum({id(part): size for part, size in _parts(made)}.values())
+
+
+def _parts(made: object) -> Iterator[tuple[object, int]]:
+    if isinstance(made, np.ndarray):
+        yield made, made.nbytes
+    elif isinstance(made, str | bytes):
+        yield made, len(made)
+    else:  # a list at once: another thread may work out more meanwhile
+        inside = made if isinstance(made, tuple) else list(getattr(made, "__dict__", {}).values())
+        for part in inside:
+            yield from _parts(part)
 
 
 @dataclass(frozen=True)
@@ -215,6 +225,11 @@ class TokenAutomaton:
             if (shorter == needed).all():
                 return needed
             needed = shorter
+
+    @property
+    def shortest(self) -> int:
+        """Tokens of the shortest accepted text; FAR where it cannot be spelled."""
+        return int(self.needed[self.start])
 
     def after(self, token: int, state: int) -> int:
         """Where a token leads; DEAD where it may not stand."""
