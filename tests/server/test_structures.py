@@ -71,8 +71,14 @@ def test_streams_and_engines_say_the_same(pocket: Model) -> None:
 def test_gaps_are_filled_with_what_they_have_to_be(pocket: Model) -> None:
     (done,) = pocket.infill("total = ", "\nprint(total)", regex="[0-9]{2,3}", length=6)
     assert re.fullmatch("[0-9]{2,3}", done.text or "")
-    (answer,) = pocket.generate(PROBLEM, prefill='{"a": 7, ', schema=SCHEMA, gap="", length=24)
-    assert json.loads(answer.whole or "")["a"] == 7
+    for template in (True, False):
+        (answer,) = pocket.generate(
+            PROBLEM, prefill='{"a": 7, ', schema=SCHEMA, gap="", length=24, chat=template
+        )
+        assert json.loads(answer.whole or "")["a"] == 7
+    glued = pocket.request("a b", prefill=" c", chat=False, length=4, healing=False)
+    apart = pocket.request("a b", prefill=" c", chat=False, length=4, regex=" c[a-z]*")
+    assert apart.prompts[0].prefix == glued.prompts[0].prefix
 
 
 def test_options_are_weighed_without_generating(pocket: Model) -> None:

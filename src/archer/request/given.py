@@ -75,20 +75,26 @@ def with_given(
     gap: str,
     *,
     chat: bool,
+    held: bool,
     faults: Faults,
 ) -> dict[int, OnePrompt]:
-    """The prompts with what is given of their responses; `suffix` and `prefill`: one for all, or one each."""
+    """The prompts with what is given of their responses; `suffix` and `prefill`: one for all, or one each.
+
+    `held`: the answers have to be something, and what they begin with is a part of them.
+    """
     suffixes = _one_for_each("suffix", suffix, faults.total)
     prefills = _one_for_each("prefill", prefill, faults.total)
     entries = {}
     for at, entry in prompts.items():
         with faults.of(at):
-            entries[at] = _with_given(entry, suffixes[at], prefills[at], gap, chat)
+            begun = prefills[at]
+            glued = not chat and not (held and begun)
+            entries[at] = _with_given(entry, suffixes[at], begun, gap, glued=glued)
     return entries
 
 
 def _with_given(
-    entry: OnePrompt, behind: Given | None, begun: Any, gap: str, chat: bool
+    entry: OnePrompt, behind: Given | None, begun: Any, gap: str, *, glued: bool
 ) -> OnePrompt:
     if not behind and not begun:
         return entry
@@ -108,7 +114,7 @@ def _with_given(
         )
     if len(parts) == 1:
         parts.append(behind or "")
-    if isinstance(entry, str) and not chat:
+    if isinstance(entry, str) and glued:
         return Fill((entry + str(parts[0]), *parts[1:]))
     return Fill(tuple(parts), prompt=entry)
 

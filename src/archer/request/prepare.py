@@ -79,7 +79,8 @@ def prepare(
         with faults.of(at):
             entries[at] = as_prompt(entry)
     if suffix is not None or prefill is not None:
-        entries = with_given(entries, suffix, prefill, gap, chat=chat, faults=faults)
+        held = structure is not None
+        entries = with_given(entries, suffix, prefill, gap, chat=chat, held=held, faults=faults)
     values, sizes = joined(keywords, settings), dict[int, Sizes]()
     if any(isinstance(each, Fill) for each in entries.values()):
         values, sizes = gap_lengths(entries, values, recommended.length, faults)
