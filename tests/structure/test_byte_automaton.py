@@ -35,6 +35,41 @@ def test_signs_put_before_every_text_are_signs_like_others(pattern: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("^yes$", ["yes"]),
+        ("yes$|(?:no)", ["yes", "no"]),
+        ("^yes$|^no$|x", ["yes", "no", "x"]),
+        (r"\Ayes|no\z", ["yes", "no"]),
+        ("(?i)^ye$", ["ye", "YE", "yE"]),
+        (r"a[$^]\$\^", ["a$$^", "a^$^"]),
+        ("[^]^]", ["a", "$"]),
+        ("[a[^b-y]]z", ["az", "zz"]),
+        (r"yes\\$", ["yes\\"]),
+    ],
+)
+def test_marks_of_beginning_and_end_say_nothing_around_the_whole(
+    pattern: str, texts: list[str]
+) -> None:
+    automaton = of_regex(pattern)
+    assert [text for text in texts if not automaton.accepts(text.encode())] == []
+    assert not any(automaton.accepts(text.encode()) for text in ("", "yesno", "]", "cz"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mark"),
+    [
+        *((r"(^yes$)|(^no$)", r"\^"), ("a^b", r"\^"), ("(?:yes$|no)", r"\$"), ("a$b", r"\$")),
+        *((r"a\b|b", r"\\b"), (r"a\Bc", r"\\B"), (r"(\Aa)*", r"\\A"), (r"(a|b\z)", r"\\z")),
+    ],
+)
+def test_such_marks_inside_are_refused_by_name(pattern: str, mark: str) -> None:
+    """They were lost before, and with them whatever they stood in."""
+    with pytest.raises(BadRequest, match=f"says {mark} in its midst"):
+        of_regex(pattern)
+
+
+@pytest.mark.parametrize(
     ("pattern", "states"),
     [
         *(("[a-z]{3,100}", 101), ("é{2,30}", 61), (".{0,40}", 321), ("[1-9][0-9]{10,}", 12)),

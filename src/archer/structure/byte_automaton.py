@@ -30,6 +30,11 @@ SETS = re.compile(r"\\[dDwWsS]|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.", re.DOTALL)
 """Sets of characters in an expression, and escaped ones, which are none."""
 NESTED = re.compile(r"\[.*\[|&&|--|~~|\|\||\\[pPxuU]", re.DOTALL)
 """What Python reads in another way than Rust."""
+PIECES = re.compile(r"\\.|\(\?[a-zA-Z-]+\)|\[\^?\]?|.", re.DOTALL)
+"""Of an expression: what is escaped, flags, the beginnings of sets, and signs."""
+STARTS, ENDS = ("^", r"\A"), ("$", r"\z")
+PLACES = (*STARTS, *ENDS, r"\b", r"\B")
+"""What stands for no text, but for where it begins, ends or has a word beside it."""
 MOST_SETS = 200
 """Of an expression that are looked at."""
 MOST_STATES = 20_000
@@ -229,10 +234,31 @@ def distinct(table: States) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _unanchored(pattern: str) -> str:
-    """The whole text has to match anyway."""
-    pattern = pattern.removeprefix("^")
-    escaped = len(pattern[:-1]) - len(pattern[:-1].rstrip("\\"))
-    return pattern[:-1] if pattern.endswith("$") and escaped % 2 == 0 else pattern
+    """Without the marks of a beginning and an end: the whole text has to match anyway.
+
+    They are left out of the alternatives of the whole expression.  Elsewhere they are refused: the automaton
+    goes on behind a text, so that whatever has such a mark would be lost.
+    """
+    kept: list[str] = []
+    groups, sets, fresh = 0, 0, True
+    pieces = PIECES.findall(pattern)
+    for piece, behind in zip(pieces, [*pieces[1:], "|"], strict=False):
+        if sets or piece.startswith("["):
+            sets += piece.startswith("[") - (piece == "]")
+        elif piece in PLACES:
+            outermost = fresh if piece in STARTS else behind == "|" and piece in ENDS
+            if groups or not outermost:
+                raise BadRequest(
+                    f"The regular expression {quoted(pattern)} says {piece} in its midst, which cannot be "
+                    "kept. The whole text has to match anyway: leave it out."
+                )
+            continue
+        else:
+            groups += (piece == "(") - (piece == ")")
+        kept.append(piece)
+        flags = fresh and piece.startswith("(?")
+        fresh = flags or (piece == "|" and not groups)
+    return "".join(kept)
 
 
 def _reason(error: Exception) -> str:
