@@ -183,6 +183,35 @@ def test_an_answer_that_fills_its_room_is_whole(client: Client, pocket: Model) -
     assert parsed.choices[0].finish_reason == "stop"
 
 
+@pytest.mark.parametrize("stop", [(), ("yy",), ('"b',), ('a": ',), ('": 1',)])
+def test_what_every_answer_begins_with_is_written_and_not_asked(
+    pocket: Model, client: Client, stop: tuple[str, ...]
+) -> None:
+    """In the accounts of a reply, whose tokens join to its text, wherever a stop string cuts it."""
+    properties = {"a": {"const": 17}, "b": {"const": "yy"}, "c": {"type": "boolean"}}
+    schema = {"properties": properties, "required": ["a", "b"]}
+    body = chat(max_tokens=24, logprobs=True, guided_json=schema, stop=list(stop))
+    reply = client.post(CHAT, body).json
+    (done,) = pocket.generate(PROBLEM, schema=schema, length=24, stop=stop)
+    usage, (choice,) = reply["usage"], reply["choices"]
+    text, content = choice["message"]["content"], choice["logprobs"]["content"]
+    assert text == done.text
+    assert usage["prompt_tokens"] == done.prompt_tokens == len(pocket.encode(PROBLEM))
+    assert usage["completion_tokens"] >= len(content)
+    assert pocket.text is not None
+    assert pocket.text.decode([*done.opened, *done.tokens]).startswith(text)
+    joined = "".join(each["token"] for each in content)
+    assert joined.startswith(text)
+    assert joined == text or stop
+    assert not "".join(each["token"] for each in content[:-1]).startswith(text) or not text
+    assert all(each["logprob"] is not None for each in content)
+    asked = {"model": "pocket", "prompt": PROBLEM, "max_tokens": 24, "guided_json": schema}
+    plain = client.post(TEXT, asked | {"logprobs": 0, "stop": list(stop)}).json["choices"][0]
+    pieces, offsets = plain["logprobs"]["tokens"], plain["logprobs"]["text_offset"]
+    for at, each in list(zip(offsets, pieces, strict=True))[:-1]:
+        assert plain["text"].startswith(each, at)
+
+
 HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"guided_regex": "(" * 5000}, "cannot be used"),
     ({"guided_regex": "(?:a|b)*a(?:a|b){40}"}, "more time or memory|too large"),

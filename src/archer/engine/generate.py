@@ -42,7 +42,8 @@ class Samples:
     def kind(self) -> tuple[int, int, int]:
         """Samples of one kind hold equally much memory."""
         (prompt,) = self.request.prompts
-        return prompt.prompt_tokens, self.request.method.length, self.rows
+        given = len(prompt.prefix) + len(prompt.behind)
+        return given, self.request.method.length, self.rows
 
     def prepared(self, engine: Engine) -> Job:
         return engine.prepared(self.request, self.options, self.listener)

@@ -341,7 +341,9 @@ class Job:
         return range(self.options.n) if self.rows == 1 else (row,)
 
     def _completion(self, row: int) -> Completion:
-        return replace(self._completed(row), weights_version=self.version)
+        done = self._completed(row)
+        opened = () if done.finish_reason == "error" else self.form.opened
+        return replace(done, weights_version=self.version, opened=opened)
 
     def _completed(self, row: int) -> Completion:
         tally, text = self.tallies[row], self.texts.get(row)

@@ -138,7 +138,8 @@ def _check(form: Form, method: Method, folder: Folder) -> None:
         compatibility.check_given(method, shape)
     if not form.prefix:
         compatibility.check_nothing_before(shape)
-    Window.of(folder).check(form.prompt_tokens, fitted(method, form).length)
+    length = len(form.opened) + fitted(method, form).length
+    Window.of(folder).check(form.prompt_tokens, length)
 
 
 def forms(
@@ -303,7 +304,8 @@ def structured(
         constraint = Constraint(tokens)
         constraint.refuse_impossible(np.full(method.length, OPEN), OPEN, name=structure.kind)
         opening = forced.decode() if ids else ""
-        return replace(form, prefix=(*form.prefix, *ids), opening=opening, constraint=constraint)
+        opened = replace(form, prefix=(*form.prefix, *ids), opening=opening, opened=tuple(ids))
+        return replace(opened, constraint=constraint)
     gaps = np.array([token is None for token in form.given])
     answer = isinstance(entry, Fill) and entry.prompt is not None
     before = form.parts[0].encode() if answer and form.parts else b""

@@ -57,6 +57,8 @@ class Form:
     """What the response has to be, where that was asked for."""
     opening: str = ""
     """The end of the prefix as far as it is the beginning of the answer."""
+    opened: tuple[int, ...] = ()
+    """Its tokens."""
     entry: object = field(default=None, compare=False, repr=False)
     """The prompt before it was encoded: a text, ids, messages or a `Fill`."""
 
@@ -96,8 +98,8 @@ class Form:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens that are given."""
-        return len(self.prefix) + len(self.behind)
+        """Tokens that are given and no part of what every answer begins with."""
+        return len(self.prefix) - len(self.opened) + len(self.behind)
 
     @property
     def behind(self) -> tuple[int, ...]:

@@ -115,6 +115,8 @@ class Completion:
     """The texts around the gaps, as they were given; none where there was no gap."""
     gaps: tuple[str, ...] = ()
     """The text of each gap."""
+    opened: tuple[int, ...] = ()
+    """What every accepted answer begins with; the text has it before that of `tokens`, none was decoded."""
     probed_columns: int = 0
     """Columns that were computed to find the lengths of gaps, before the first update."""
     provenance: Recipe | None = field(default=None, compare=False)
@@ -274,10 +276,11 @@ class Completion:
         A list of completions as a table: `pandas.DataFrame([each.to_dict() for each in done])`.
         """
         plain = asdict(replace(self, history=History.of([]), request=None, provenance=None))
+        opened = () if self.opened else ("opened",)
         own = () if self.given or self.parts else ("given", "parts", "gaps", "probed_columns")
         rollout = () if per_token else ("confidences", "written_at")
         version = () if per_token or self.weights_version else ("weights_version",)
-        for name in ("history", "request", "provenance", *own, *rollout, *version):
+        for name in ("history", "request", "provenance", *own, *opened, *rollout, *version):
             del plain[name]
         if per_token:
             plain["written_at"] = list(self.written_at)

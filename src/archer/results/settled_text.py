@@ -52,7 +52,7 @@ class SettledText:
         if stop is not None and stop <= certain:
             certain, self.stopped = stop, True
             self.tokens = self._language.fewest(
-                ids[:end], lambda part: first_stop(part, self._stop) is not None
+                ids[:end], lambda part: first_stop(self._opening + part, self._stop) is not None
             )
         new = text[len(self.text) : certain]
         self.text += new

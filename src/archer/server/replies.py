@@ -123,13 +123,15 @@ def error_line(body: dict[str, Any]) -> str:
 def counted(model: Model, done: Completion) -> int:
     """Tokens up to and with the first end id, or up to where a stop string cut the text.
 
+    Those that every accepted answer begins with are some of them.
     In gaps, all tokens but end marks.
     """
     seen = len(shown(model, done))
     if _behind(done):
         return seen
-    whole = seen == len(model.language.visible(done.tokens))
-    return seen + (whole and seen < len(done.tokens) and done.tokens[seen] in model.end_ids)
+    written = seen - len(done.opened)
+    whole = written == len(model.language.visible(done.tokens))
+    return seen + (whole and written < len(done.tokens) and done.tokens[written] in model.end_ids)
 
 
 def shown(model: Model, done: Completion) -> list[int]:
@@ -137,7 +139,7 @@ def shown(model: Model, done: Completion) -> list[int]:
     text, mask = model.text, model.folder.mask
     if _behind(done):
         return [token for token in done.tokens if token not in model.end_ids]
-    tokens = model.language.visible(done.tokens)
+    tokens = [*done.opened, *model.language.visible(done.tokens)]
     tokens = tokens[: tokens.index(mask)] if mask in tokens else tokens
     if text is None or done.text is None or len(text.decode(tokens)) <= len(done.text):
         return tokens
@@ -173,7 +175,7 @@ def logprobs(model: Model, done: Completion, chat: bool) -> dict[str, Any]:
     pieces = [str(token) if model.text is None else model.text.piece(token) for token in tokens]
     pairs = zip(done.tokens, done.confidences, strict=True)
     read = [sure for token, sure in pairs if not _behind(done) or token not in model.end_ids]
-    sure = [_logarithm(each) for each in read[: len(tokens)]]
+    sure = [_logarithm(each) for each in (*[1.0] * len(done.opened), *read)][: len(tokens)]
     if not chat:
         offsets = [0]
         for piece in pieces:
