@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from archer.engine.walk import steps_of
 from archer.errors import BadRequest
 from archer.methods.build import Method, build
+from archer.network.shape import Blocks
 from archer.passes.canvas import Prompt
 from archer.structure.byte_automaton import of_regex
 from archer.structure.constraint import Constraint
@@ -19,8 +20,11 @@ from model.test_given_columns import CACHES, KEEPING, NETS, drawn_method, run
 from model.test_length import LONGEST, PAIRS, SIZES
 from structure.test_constraint import Adversary
 from structure.test_lattice import PATTERNS
+from support.networks import mixture
 
 MASK = NETS[False].mask
+BLOCK = 4
+BLOCKED = mixture("grouped", attention=Blocks(BLOCK))
 TEXTS = ("a", "b", "c", "ab", "ba", "cb", "aa", "bb", "ca", "abc", "bca", "aba", "cc", "bc", "a")
 ENDS = (1, 2)
 SPELLED = {3 + at: text.encode() for at, text in enumerate(TEXTS)}
@@ -119,6 +123,27 @@ def test_drawn_gaps_are_filled_so_that_the_whole_is_accepted(rule: str, examples
         assert steps[-1].after.done.all()
         assert all(token in (None, own) for token, own in zip(given_, whole, strict=True))
         assert automaton.accepts(whole)
+
+    holds()
+
+
+@pytest.mark.parametrize("examples", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rule", ["saber", "threshold", "bd3lm", "sdar", "llada2", "llada2-edit"])
+def test_block_causal_models_draw_accepted_texts(rule: str, examples: int) -> None:
+    """A block is filled before later ones are looked at, and with a temperature not by what is likeliest."""
+
+    @settings(max_examples=examples, deadline=None)
+    @given(automata(), st.integers(0, 6), st.sampled_from([0.7, 1.0]), st.integers(0, 1 << 20))
+    def holds(automaton: TokenAutomaton, more: int, temperature: float, seed: int) -> None:
+        length = BLOCK * -(-max(2, len(accepted(automaton, seed, 10)) + more) // BLOCK)
+        assume(length <= 16)
+        wanted = {"length": length, "temperature": temperature, "block": BLOCK}
+        method = build(f"{rule}+archer", wanted)
+        prompt = prompt_of(Constraint(automaton), seed=seed, samples=2)
+        steps = list(steps_of(BLOCKED.network, method, method.decoder.start(prompt, length)))
+        for row in range(prompt.rows):
+            last = next(step for step in reversed(steps) if row in step.rows)
+            assert automaton.accepts(last.after.result(last.rows.index(row)).tolist())
 
     holds()
 
