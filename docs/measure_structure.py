@@ -120,7 +120,7 @@ def scaffold(model: archer.Model) -> list[dict[str, Any]]:
             (form,) = plain.prompts
             constraint = form.constraint
             assert isinstance(constraint, Constraint)
-            given = len(form.prefix) - len(model.encode("Tell me."))
+            given = len(form.opened)
             structure = Structure.of(schema=schema)
             assert structure is not None
             whole = structure.tokens(model.spelling())
@@ -128,6 +128,7 @@ def scaffold(model: archer.Model) -> list[dict[str, Any]]:
                 form,
                 prefix=form.prefix[: len(form.prefix) - given],
                 opening="",
+                opened=(),
                 constraint=Constraint(unsure(whole)),
             )
             forms = {

@@ -125,6 +125,12 @@ def test_the_command_line_takes_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.strip() in ("yes", "no")
 
 
+def test_the_command_line_takes_an_expression(capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["generate", PROBLEM, "--model", "pocket", "--plain", "--length", "4"]
+    assert main([*common, "--regex", "[a-c]{2}[0-9]"]) == 0
+    assert re.fullmatch("[a-c]{2}[0-9]", capsys.readouterr().out.strip())
+
+
 def test_clients_get_what_they_ask_for(client: Client) -> None:
     """By the real client: parsed, streamed, several samples, and in company."""
     url = f"http://127.0.0.1:{client.port}/v1"
@@ -181,6 +187,27 @@ def test_an_answer_that_fills_its_room_is_whole(client: Client, pocket: Model) -
         )
     assert isinstance(parsed.choices[0].message.parsed, Pair)
     assert parsed.choices[0].finish_reason == "stop"
+
+
+def test_different_structures_arrive_side_by_side(pocket: Model, client: Client) -> None:
+    """From several threads and clients; each answer is what its own asks for."""
+
+    def at_the_engine(number: int) -> str:
+        choices = [f"a{number}", f"b{number}{number}"]
+        return engine.submit(PROBLEM, choices=choices, length=5).result().text or ""
+
+    def over_http(number: int) -> str:
+        fields = {"model": "pocket", "prompt": "a", "max_tokens": 5}
+        reply = client.post(TEXT, fields | {"guided_choice": [f"c{number}", f"d{number}"]})
+        return str(reply.json["choices"][0]["text"])
+
+    with pocket.engine() as engine, ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(at_the_engine, range(10)))
+        replied = list(pool.map(over_http, range(3)))
+    for number, text in enumerate(said):
+        assert text in (f"a{number}", f"b{number}{number}")
+    for number, text in enumerate(replied):
+        assert text in (f"c{number}", f"d{number}")
 
 
 @pytest.mark.parametrize("stop", [(), ("yy",), ('"b',), ('a": ',), ('": 1',)])
