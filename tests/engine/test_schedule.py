@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,9 +128,21 @@ def test_nobody_below_an_equal_share_of_the_queue_is_refused(
     owners = {each for each, count in queued.items() if count} | {owner}
     allowed = may_wait(queued, owner, more, limit)
     assert allowed == (
-        sum(queued.values()) + more <= limit or queued.get(owner, 0) + more <= limit // len(owners)
+        sum(queued.values()) + more <= limit
+        or queued.get(owner, 0) + more <= max(1, limit // len(owners))
     )
     assert may_wait({}, owner, min(more, limit), limit), "who is there alone may have all of it"
+
+
+@pytest.mark.parametrize("owners", [65, 1_000])
+def test_however_many_owners_there_are_each_may_have_one_wait(owners: int) -> None:
+    limit = 64
+    queued: Counter[Hashable] = Counter({"greedy": limit})
+    for owner in range(owners):
+        assert may_wait(queued, owner, 1, limit)
+        queued[owner] += 1
+        assert not may_wait(queued, "greedy", 1, limit)
+    assert not any(may_wait(queued, owner, 1, limit) for owner in range(owners))
 
 
 @given(st.lists(st.integers(0, 9), max_size=400), st.integers(1, 64))
@@ -137,7 +150,7 @@ def test_a_queue_is_bounded_however_many_share_it(asking: list[int], limit: int)
     queued: Counter[Hashable] = Counter()
     for owner in asking:
         queued[owner] += may_wait(queued, owner, 1, limit)
-    assert queued.total() <= sum(limit / place for place in range(1, 11))
+    assert queued.total() <= sum(max(1, limit / place) for place in range(1, 11))
     assert max(queued.values(), default=0) <= limit
 
 

@@ -89,12 +89,12 @@ class Application(Claim[Tag]):
 def may_wait(waiting: Mapping[Hashable, int], owner: Hashable, more: int, limit: int) -> bool:
     """Whether an owner may have `more` requests wait, given how many of each owner do.
 
-    Yes while the queue has room, and, however full it is, up to an equal share of it.  So with N owners the
-    queue is at most 1 + 1/2 + ... + 1/N times as long as its limit.
+    Yes while the queue has room, and, however full it is, up to an equal share of it, or one.  So the Nth
+    owner makes the queue longer by at most an Nth of its limit, or by one.
     """
     owners = {each for each, count in waiting.items() if count} | {owner}
     own = waiting.get(owner, 0)
-    return sum(waiting.values()) + more <= limit or own + more <= limit // len(owners)
+    return sum(waiting.values()) + more <= limit or own + more <= max(1, limit // len(owners))
 
 
 class Usage:
