@@ -205,6 +205,31 @@ def reason_of(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
+MOST_REASON = 300
+"""Characters of a foreign error's own words that a message repeats."""
+
+
+def words_of(error: BaseException) -> str:
+    """All that an error says; nothing where it cannot even say it, as a stranger's may not."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - asked while another error is dealt with, which must not be lost
+        return ""
+
+
+def cause_of(error: BaseException) -> str:
+    """The text of another library's error as part of a sentence: one line, not too long, never nothing."""
+    said = " ".join(words_of(error)[: 4 * MOST_REASON].split()).rstrip(".")
+    cut = said if len(said) <= MOST_REASON else f"{said[:MOST_REASON]}..."
+    return cut or type(error).__name__
+
+
+def kind_and_cause(error: BaseException) -> str:
+    """The same with its kind in front."""
+    kind, cause = type(error).__name__, cause_of(error)
+    return kind if cause == kind else f"{kind}: {cause}"
+
+
 _HARMLESS = "\n\t\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 

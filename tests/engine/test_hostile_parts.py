@@ -8,7 +8,7 @@ import pytest
 
 from archer.decoders.saber import Saber
 from archer.engine.handle import Listener
-from archer.errors import ArcherError, BadRequest, PassFailed
+from archer.errors import ArcherError, BadRequest, PassFailed, words_of
 from archer.methods.build import Method
 from archer.model import Model
 from archer.policies.prompt_cache import Archer
@@ -85,6 +85,42 @@ def test_what_a_part_raises_ends_its_own_request(
         assert engine.submit(SOUND, "saber", length=8).results()[0].tokens == expected
 
 
+class Speechless(Exception):
+    """An error that fails while it is asked what it says."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+class Refused(ArcherError):
+    """The same of one that looks like the library's own."""
+
+    def __str__(self) -> str:
+        return str(self.missing)  # type: ignore[attr-defined]
+
+
+def talkative() -> Exception:
+    return ValueError("x" * 10**7)
+
+
+@pytest.mark.parametrize("kind", [Speechless, Refused, talkative])
+@pytest.mark.parametrize("verb", ["step", "canvas"])
+def test_what_an_error_says_harms_nobody(model: Model, verb: str, kind: Any) -> None:
+    with model.engine() as engine:
+        wrong = engine.submit([5, 6], with_decoder(verb)(kind))
+        with pytest.raises(ArcherError) as caught:
+            wrong.results()
+        assert len(words_of(caught.value)) < 500
+        assert engine.submit(SOUND, "saber", length=8).results()[0].tokens
+
+
+class Unhashable:
+    """An owner that cannot even say why it is none."""
+
+    def __hash__(self) -> int:
+        raise TypeError("x" * 10**6)
+
+
 @pytest.mark.parametrize("kind", LETHAL)
 def test_a_listener_ends_its_own_request(model: Model, kind: type[BaseException]) -> None:
     with model.engine() as engine:
@@ -128,6 +164,7 @@ def test_a_thread_that_dies_ends_everything_at_once(
         ({"owner": []}, "An owner cannot be told from others"),
         ({"owner": ([],)}, "An owner cannot be told from others"),
         ({"owner": {}}, "An owner cannot be told from others"),
+        ({"owner": Unhashable()}, "An owner cannot be told from others: xxx"),
         ({"n": 10**9}, "from 1 to 100000, not 1000000000"),
         ({"n": 0}, "n counts samples"),
         ({"n": "2"}, "n counts samples"),
@@ -149,7 +186,7 @@ def test_arguments_are_checked_in_the_caller_s_thread(
     with model.engine() as engine:
         with pytest.raises(BadRequest, match=sentence) as caught:
             engine.submit(SOUND, "saber", length=8, **options)
-        assert len(str(caught.value)) < 300
+        assert len(str(caught.value)) < 400
         assert engine.submit(SOUND, "saber", length=8).results()[0].tokens
 
 

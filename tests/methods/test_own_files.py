@@ -244,6 +244,11 @@ def test_an_evaluation_by_workers_is_the_same(file: Path, capsys: Capture) -> No
         ("def (", "bad.py:Steady", "The file bad.py cannot be used: it gives SyntaxError: "),
         ("1 / 0", "bad.py:Steady", "it gives ZeroDivisionError: division by zero."),
         ("import sys; sys.exit(3)", "bad.py:Steady", "it gives SystemExit: 3."),
+        (
+            "raise ValueError('x' * 10**6)",
+            "bad.py:Steady",
+            "it gives ValueError: " + "x" * 300 + "...",
+        ),
         ("class A: ...", "bad.py:Steady", "has no class 'Steady'. It has A."),
         ("", "bad.py:Steady", "has no class 'Steady'. It has no class."),
         ("class A: ...", "bad.py:A", "bad.py:A cannot be used: it must be a pydantic dataclass"),

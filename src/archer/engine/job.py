@@ -19,7 +19,7 @@ from archer.engine.gap_length import searching
 from archer.engine.handle import Listener
 from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
-from archer.errors import ArcherError, BadRequest, quoted
+from archer.errors import ArcherError, BadRequest, cause_of, quoted
 from archer.network.network import Transformer
 from archer.passes.canvas import Canvas
 from archer.results.completion import Completion, Tally, add
@@ -69,7 +69,7 @@ class Options:
             hash(self.owner)
         except TypeError as error:
             raise BadRequest(
-                f"An owner cannot be told from others: {error}. Give a name."
+                f"An owner cannot be told from others: {cause_of(error)}. Give a name."
             ) from error
         if self.priority not in tuple(PRIORITIES):  # equal to one, whatever it is
             raise BadRequest(

@@ -28,7 +28,7 @@ from archer.engine.schedule import (
     columns_by_owner,
     shortage,
 )
-from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
+from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed, kind_and_cause
 from archer.machine.devices import out_of_memory
 from archer.machine.threads import computing
 from archer.results.step import Step
@@ -396,4 +396,4 @@ def _as_archer_error(error: Exception) -> ArcherError:
         return OutOfMemory(
             "There is not enough memory for this request. Shorten prompt or length, or ask for fewer samples."
         )
-    return PassFailed(f"The request failed inside a pass: {type(error).__name__}: {error}")
+    return PassFailed(f"The request failed inside a pass: {kind_and_cause(error)}")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from archer.errors import BadModel, BadRequest, meant
-from archer.loading.model_files import is_folder, one_line
+from archer.errors import BadModel, BadRequest, cause_of, meant
+from archer.loading.model_files import is_folder
 
 FETCHED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
 NOT_FETCHED = ["*/*"]
@@ -100,6 +100,6 @@ def _fetch(name: str, revision: str | None, endpoint: str | None, cache: Path | 
             f"{name} is not on this machine and the hub is out of reach; {REMEDY}."
         ) from error
     except Exception as error:  # network libraries differ by version and share no root
-        raise BadModel(f"{name} could not be fetched ({one_line(error)}); {REMEDY}.") from error
+        raise BadModel(f"{name} could not be fetched ({cause_of(error)}); {REMEDY}.") from error
     log.info("%s is commit %s", name, Path(path).name)
     return Path(path)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from archer.errors import BadModel, reason_of
+from archer.errors import BadModel, cause_of, reason_of
 
 MEGABYTE = 1 << 20
 
@@ -66,7 +66,7 @@ def parse_json(data: bytes, where: str) -> Json:
     try:
         value = json.loads(decode(data, where), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(error)
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else cause_of(error)
         raise BadModel(f"{where} is not valid JSON: {reason}.") from error
     if not isinstance(value, dict):
         raise BadModel(f"{where} must hold one JSON object, not {kind_of(value)}.")
@@ -93,11 +93,6 @@ def some_of(names: Iterable[str]) -> str:
     every = list(names)
     shown = ", ".join(kind_of(name) for name in every[:3])
     return shown if len(every) <= 3 else f"{shown} and {len(every) - 3} more"
-
-
-def one_line(error: BaseException) -> str:
-    """The text of another library's error as part of a sentence."""
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 def _roots(home: Path) -> list[Path]:

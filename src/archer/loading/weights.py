@@ -18,8 +18,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from archer.errors import BadModel
-from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
+from archer.errors import BadModel, cause_of
+from archer.loading.model_files import MEGABYTE, kind_of, parse_json
 from archer.machine.devices import out_of_memory
 from archer.network.linear import SCALES, largest, quantised, scales, scales_of
 
@@ -283,7 +283,7 @@ def _entry(path: Path, name: str, value: object, first: int, size: int) -> Entry
 def _unread(path: Path, error: Exception) -> BadModel:
     """What to say of a file that cannot be mapped: it is damaged, or larger than this process may map."""
     if not out_of_memory(error):
-        return _damaged(path, one_line(error))
+        return _damaged(path, cause_of(error))
     return BadModel(
         f"{path} has {path.stat().st_size / 1e9:.3g} GB, and this process may not map as much. Raise its "
         "limit on address space (`ulimit -v`), or use a model whose weights fit."

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch.nn import functional as F
 
-from archer.errors import BadRequest, meant
+from archer.errors import BadRequest, meant, words_of
 from archer.machine.signals import signal_name
 
 DTYPES = {
@@ -224,4 +224,4 @@ def out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    return isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and "allocate memory" in words_of(error)

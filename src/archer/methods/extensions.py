@@ -5,7 +5,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, kind_and_cause
 
 Entry = TypeVar("Entry")
 
@@ -72,5 +72,5 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         except Exception as error:  # whatever a foreign module raises on import
             raise BadRequest(
                 f"{point.name!r}{home} cannot be used: {point.value} gives "
-                f"{type(error).__name__}: {error}. Mend or remove that package."
+                f"{kind_and_cause(error)}. Mend or remove that package."
             ) from error

@@ -17,7 +17,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from archer.errors import BadRequest, meant, reason_of
+from archer.errors import BadRequest, cause_of, kind_and_cause, meant, reason_of
 from archer.methods.catalogue import Part
 from archer.methods.extensions import Extended
 from archer.methods.settings import DECODERS, POLICIES
@@ -59,7 +59,7 @@ class OwnPart:
         try:
             self.table.bring(self.name, member)
         except TypeError as error:
-            raise BadRequest(f"{self.name} cannot be used: {error}.") from error
+            raise BadRequest(f"{self.name} cannot be used: {cause_of(error)}.") from error
         _BROUGHT[self.name, self.is_policy] = self
 
     def _no_such_class(self, module: ModuleType) -> str:
@@ -129,7 +129,7 @@ def _run(part: OwnPart) -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise BadRequest(
-            f"The file {part.file} cannot be used: it gives {type(error).__name__}: {error}."
+            f"The file {part.file} cannot be used: it gives {kind_and_cause(error)}."
         ) from error
     return module
 

@@ -14,6 +14,7 @@ from archer.errors import (
     Overloaded,
     PassFailed,
     TooLong,
+    words_of,
 )
 
 INVALID = "invalid_request_error"
@@ -66,7 +67,7 @@ class RowFailed(ArcherError):
 
 def refusal(error: ArcherError) -> Refusal:
     """What a client is told about an error of the library."""
-    message = str(error)
+    message = words_of(error) or type(error).__name__
     match error:
         case Overloaded():
             kind = "rate_limit_error"

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from archer.errors import ArcherError, ShardLost
+from archer.errors import ArcherError, ShardLost, kind_and_cause, words_of
 from archer.network.group import Group
 from archer.passes.forward import Question
 from archer.passes.memory import Store
@@ -192,10 +192,9 @@ class Leader(OneShard):
     def _reason(self, error: Exception) -> str:
         if isinstance(error, ArcherError):
             fate = self._others.fate() if isinstance(error, ShardLost) else None
-            return fate or str(error)
-        what = str(error).splitlines()[0] if str(error) else "no more is known"
+            return fate or words_of(error)
         return (
-            f"A pass of the shards failed on the first of them ({type(error).__name__}: {what}). "
+            f"A pass of the shards failed on the first of them ({kind_and_cause(error)}). "
             "Start it again."
         )
 

@@ -11,9 +11,9 @@ from typing import Any
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
-from archer.errors import BadModel, BadRequest
+from archer.errors import BadModel, BadRequest, cause_of
 from archer.loading.checkpoint import Folder
-from archer.loading.model_files import one_line, some_of
+from archer.loading.model_files import some_of
 from archer.loading.text.chat_template import REMEDY, ChatTemplate, Message, read_template
 from archer.loading.text.child_process import ChildProcess, NoAnswer
 from archer.loading.text.token_bytes import TokenBytes, byte_alphabet, read_token_bytes
@@ -213,7 +213,7 @@ class Text:
         except BaseException as error:
             if not (isinstance(error, Exception) or is_panic(error)):
                 raise
-            raise self._failure(one_line(error)) from error
+            raise self._failure(cause_of(error)) from error
 
     @cached_property
     def pieces(self) -> TokenBytes | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 
-from archer.errors import BadModel
+from archer.errors import BadModel, cause_of
 from archer.loading.architecture import Architecture
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.model_files import (
@@ -14,7 +14,6 @@ from archer.loading.model_files import (
     Json,
     find,
     kind_of,
-    one_line,
     parse_json,
     read_json,
     read_text,
@@ -163,7 +162,7 @@ def _parse(path: Path) -> tuple[Tokenizer, ChildProcess | None]:
     except BaseException as error:
         if not (isinstance(error, Exception) or is_panic(error)):
             raise
-        raise BadModel(f"{path} is not a tokenizer: {one_line(error)}.") from error
+        raise BadModel(f"{path} is not a tokenizer: {cause_of(error)}.") from error
 
 
 def is_panic(error: BaseException) -> bool:
@@ -198,7 +197,7 @@ def _build(folder: Path, architecture: Architecture) -> Tokenizer:
     try:
         model = BPE(vocab=ids, merges=pairs)
     except Exception as error:  # the library raises nothing more precise
-        reason = one_line(error)
+        reason = cause_of(error)
         raise BadModel(f"{folder}: {VOCABULARY} and {MERGES} do not fit: {reason}.") from error
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.NFC()
