@@ -12,6 +12,9 @@ from archer.errors import ArcherError, BadRequest, PassFailed, words_of
 from archer.methods.build import Method
 from archer.model import Model
 from archer.policies.prompt_cache import Archer
+from server.running import on_a_thread
+from support import hostile
+from support.hostile import EarlyCache
 
 LETHAL = [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError, BaseException]
 SOUND = [3, 1, 4]
@@ -47,6 +50,30 @@ class HostileCache(Archer):
         if memory.anchored.all():
             raise self.kind
         return super().recompute(canvas, memory)
+
+
+@pytest.mark.parametrize("kind", hostile.LETHAL)
+@pytest.mark.parametrize("verb", [*hostile.VERBS, "cache"])
+def test_what_a_part_raises_before_its_first_update_is_an_error_of_its_request(
+    model: Model, verb: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a thread other than the main one, where no signal raises anything."""
+    monkeypatch.setattr(EarlyCache, "kind", kind)
+    raised = hostile.LETHAL[kind]
+    expected = (ArcherError, raised) if issubclass(raised, MemoryError | ValueError) else PassFailed
+    method: Any = "early" if verb != "cache" else Method(Saber(), EarlyCache(2), 8)
+    settings = {"length": 8, "verb": verb, "kind": kind} if verb != "cache" else {}
+
+    def ask() -> None:
+        with model.engine() as engine:
+            with pytest.raises(expected):
+                engine.submit([5, 6], method, **settings).results()
+            with pytest.raises(expected):
+                model.generate([[5, 6]], method, **settings)
+            assert engine.submit(SOUND, "saber", length=8).results()[0].tokens
+
+    with hostile.brought():
+        on_a_thread(ask)
 
 
 class HostileListener(Listener):

@@ -6,6 +6,7 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ContextDecorator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -141,17 +142,20 @@ class Batch(Generic[Tag]):
             self._advance(tag, None, turn)
 
 
-class contained:  # noqa: N801 - reads as a word after `with`
+class contained(ContextDecorator):  # noqa: N801 - reads as a word after `with`
     """Whatever a decoder, a cache or a listener raises ends its own request, even what would end a program.
 
     On the main thread what a signal may have raised passes: Ctrl-C, and whatever SIGTERM is turned into.
+    What no future can hold is an error like others, too.
     """
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if not (error is None or isinstance(error, Exception) or _of_a_signal(error)):
+        if error is None or _of_a_signal(error):
+            return
+        if not isinstance(error, Exception) or isinstance(error, StopIteration):
             raise _failed_by(error) from error
 
 
@@ -182,7 +186,7 @@ class blaming:  # noqa: N801
 
 def _of_a_signal(error: BaseException) -> bool:
     on_main = threading.current_thread() is threading.main_thread()
-    return on_main and not isinstance(error, SystemExit | GeneratorExit)
+    return on_main and not isinstance(error, Exception | SystemExit | GeneratorExit)
 
 
 def _failed_by(error: BaseException) -> PassFailed:

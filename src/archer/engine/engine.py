@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self, get_args
 from weakref import WeakSet
 
+from archer.engine.batch import contained
 from archer.engine.budget import DEFAULT_BUDGET, measured_budget
 from archer.engine.footprint import default_limit, readable
 from archer.engine.handle import Handle, Listener, Observer
@@ -149,7 +150,8 @@ class Engine:
             )
         options = options or Options()
         now = self._clock() if options.since is None else options.since
-        job = Job.of(self.model, request, options, listener or Listener(), now)
+        with contained():
+            job = Job.of(self.model, request, options, listener or Listener(), now)
         owned = self._per_owner is not None and options.owner is not None
         if owned and job.rows > (self._per_owner or 0):
             raise BadRequest(

@@ -396,4 +396,7 @@ def _as_archer_error(error: Exception) -> ArcherError:
         return OutOfMemory(
             "There is not enough memory for this request. Shorten prompt or length, or ask for fewer samples."
         )
-    return PassFailed(f"The request failed inside a pass: {kind_and_cause(error)}")
+    failure = PassFailed(f"The request failed inside a pass: {kind_and_cause(error)}")
+    traceback.clear_frames(error.__traceback__)  # they hold what the pass had computed
+    failure.__cause__ = error
+    return failure

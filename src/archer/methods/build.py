@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from archer.decoders.base import Attention, Decoder, Rule
 from archer.decoders.length import Appended, Sized
 from archer.decoders.wrappers import EndOfText, Guided
-from archer.errors import BadRequest, meant, quoted
+from archer.errors import BadRequest, cause_of, meant, quoted
 from archer.methods import compatibility
 from archer.methods.catalogue import (
     COMMON,
@@ -360,6 +360,10 @@ def _make(part: Part, values: Mapping[str, Any]) -> Any:
         return part.make(**{k: v for k, v in values.items() if k in own}, **part.fixed)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        if not first["loc"]:  # what a part says of all its settings
+            raise BadRequest(
+                f"These settings do not go together: {cause_of(first.get('ctx', {}).get('error', error))}."
+            ) from error
         name = str(first["loc"][0])
         raise BadRequest(
             f"{name} must be {allowed(part, name)}, not {quoted(first['input'])}."

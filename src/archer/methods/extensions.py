@@ -69,7 +69,7 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         home = "" if point.dist is None else f" of the package {point.dist.name!r}"
         try:
             return self._adopt(point.load())
-        except Exception as error:  # whatever a foreign module raises on import
+        except (Exception, SystemExit) as error:  # whatever a foreign module raises on import
             raise BadRequest(
                 f"{point.name!r}{home} cannot be used: {point.value} gives "
                 f"{kind_and_cause(error)}. Mend or remove that package."

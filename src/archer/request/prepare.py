@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from archer.engine.batch import contained
 from archer.engine.gap_length import Curve
 from archer.errors import BadRequest
 from archer.loading.text.healing import Gap, heal
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from archer.structure.token_automaton import Vocabulary
 
 
+@contained()
 def prepare(
     model: Model,
     prompts: Sequence[object],

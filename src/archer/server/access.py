@@ -4,8 +4,7 @@ import hmac
 import ipaddress
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
@@ -111,7 +110,7 @@ class Access:
         except Refusal as error:
             await refused(error)(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one sentence
-            self._errors.error(f"A request failed in {' < '.join(_places(error))}.")
+            self._errors.failed(error)
             if status is None:
                 await refused(unexpected())(scope, receive, answer)
         finally:
@@ -185,14 +184,3 @@ def _host(header: str) -> str:
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0].lower()
-
-
-def _places(error: BaseException) -> Iterator[str]:
-    """Kind and places of an error, innermost first; not its message, which may hold a prompt."""
-    yield type(error).__name__
-    traceback, places = error.__traceback__, []
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        places.append(f"{Path(code.co_filename).name}:{traceback.tb_lineno}")
-        traceback = traceback.tb_next
-    yield from reversed(places[-4:])

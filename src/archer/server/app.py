@@ -156,7 +156,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     async def model(id: str) -> Response:
         """One of them."""
         serving = state.ready()
-        serving.check_id(id)
+        await serving.check_id(id)
         return JSONResponse(_model(serving, id))
 
     @app.get("/v1/archer/methods", responses=_responses(401, 403))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from archer.errors import ArcherError
+from archer.engine.batch import contained
 from archer.loading.text.text import Text
 from archer.request.fill import Fill
 from archer.server.request_schema import Chat, Prompt
@@ -81,8 +81,10 @@ class PromptEncoder:
             if work.answer.done():  # the client has left meanwhile
                 continue
             try:
-                ids = [rendered.get(id(each)) or self._alone(each) for each in work.prompts]
-                work.settle(work.check(ids))
+                with contained():
+                    ids = [rendered.get(id(each)) or self._alone(each) for each in work.prompts]
+                    outcome = work.check(ids)
+                work.settle(outcome)
             except Exception as error:  # noqa: BLE001 - whatever it is, one client waits for it
                 work.settle(error)
 
@@ -92,8 +94,9 @@ class PromptEncoder:
         if len(chats) < 2:
             return {}
         try:
-            encoded = self._text.encode_chats([chat.messages for chat in chats])
-        except ArcherError:
+            with contained():
+                encoded = self._text.encode_chats([chat.messages for chat in chats])
+        except Exception:  # noqa: BLE001 - whoever caused it is told when asked alone
             return {}
         return dict(zip(map(id, chats), encoded, strict=True))
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from archer.loading.text.text import Text
-from archer.request.request import Request
 from archer.server import limits
 from archer.server.encoding import Encoded, PromptEncoder, T
 from archer.server.fair_turns import FairTurns, on_a_thread
@@ -19,9 +18,9 @@ class Entrance:
         self._tokenizing, self._structures = FairTurns(limits.ROWS), FairTurns(limits.STRUCTURES)
 
     async def requests(
-        self, generation: GenerationRequest, owner: str, check: Callable[[Encoded], list[Request]]
-    ) -> list[Request]:
-        """Encoded and checked; what an answer has to be is worked out elsewhere, in turns."""
+        self, generation: GenerationRequest, owner: str, check: Callable[[Encoded], T]
+    ) -> T:
+        """What the check makes of the ids; what an answer has to be is worked out elsewhere, in turns."""
         structure = generation.structure
         if structure is None:
             return await self._encoded(generation, owner, check)
@@ -29,7 +28,7 @@ class Entrance:
             automaton = structure.known or await made_apart(structure)
             ids = await self._encoded(generation, owner, lambda ids: ids)
 
-            def checked() -> list[Request]:
+            def checked() -> T:
                 structure.learn(automaton)  # it may have been forgotten meanwhile
                 return check(ids)
 

@@ -15,7 +15,6 @@ from archer.engine.handle import Listener
 from archer.errors import ArcherError
 from archer.results.completion import Completion
 from archer.results.step import Step
-from archer.server import limits
 from archer.server.infill import InfillReply
 from archer.server.metrics import Metrics
 from archer.server.outbox import Admitted, Delta, Failed, Finished, Outbox, Stepped
@@ -40,12 +39,13 @@ class Exchange:
         generation: GenerationRequest,
         requests: list[Request],
         arrived: float,
+        outbox: Outbox,
     ) -> None:
         """`name` is the model's own; `arrived`: when the first byte was read, by the monotonic clock."""
         self.model, self.name = model, name
         self.generation, self.arrived = generation, arrived
         self.requests = requests
-        self.outbox = Outbox(limits.BACKLOG)
+        self.outbox = outbox
         common: dict[str, Any] = {
             "id": f"{'chatcmpl' if generation.chat else 'cmpl'}-{uuid.uuid4().hex}",
             "created": int(time.time()),

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from archer.engine.batch import contained
+
 T = TypeVar("T")
 
 
@@ -26,7 +28,7 @@ class FairTurns:
 
 async def on_a_thread(work: Callable[[], T]) -> T:
     """What the work comes to; who is cancelled stays until it is over, and keeps his place so long."""
-    working = asyncio.ensure_future(asyncio.to_thread(work))
+    working = asyncio.ensure_future(asyncio.to_thread(contained()(work)))
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.engine.job import Options
+from archer.engine.batch import contained
+from archer.engine.job import Job, Options
 from archer.engine.schedule import may_wait
 from archer.errors import (
     ArcherError,
@@ -20,6 +23,7 @@ from archer.errors import (
     Expired,
     Incompatible,
     Overloaded,
+    PassFailed,
     TooLong,
 )
 from archer.methods.build import Choice, resolve
@@ -32,9 +36,13 @@ from archer.pocket import grids
 from archer.request.fill import AUTO, Fill
 from archer.results.completion import Completion
 from archer.server import limits
+from archer.server.encoding import Encoded
 from archer.server.entrance import Entrance
+from archer.server.error_log import ErrorLog
 from archer.server.exchange import Exchange, Ticket
+from archer.server.fair_turns import on_a_thread
 from archer.server.metrics import Metrics
+from archer.server.outbox import Outbox
 from archer.server.refusals import Refusal, refusal
 from archer.server.request_schema import Chat, GenerationRequest, Prompt
 from archer.server.settings import ServerSettings
@@ -44,6 +52,7 @@ if TYPE_CHECKING:
     from archer.model import Model
     from archer.request.request import Request
 
+log = logging.getLogger("archer")
 WEIGHT_FIELDS = ("model_path", "running")
 """What a request for new weights may hold."""
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
@@ -80,6 +89,7 @@ class Serving:
             check_attention(chosen, model.folder.shape.attention)
         self._entrance = Entrance(model.text)
         self._changing = asyncio.Lock()
+        self._errors = ErrorLog(log)
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
         self.grids = grids.known(tokens)
@@ -105,15 +115,17 @@ class Serving:
             return method
         raise self.no_model(name)
 
-    def check_id(self, name: str) -> None:
+    async def check_id(self, name: str) -> None:
         """Refuse an id that names another model, or a method that is none with any settings."""
         method = self.method(name)
         try:
-            resolve(method, {})
+            await on_a_thread(lambda: resolve(method, {}))
         except Incompatible:
             pass  # settings such as a block may change that
         except BadRequest as error:
             raise self.no_model(name) from error
+        except ArcherError as error:
+            raise self.refusal_of(error) from error
 
     def no_model(self, name: str) -> Refusal:
         return Refusal(
@@ -128,28 +140,42 @@ class Serving:
         """Check, encode and enqueue; refuses all that can be refused. Cancelled, it leaves nothing."""
         if self.stopping:
             raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
-        choice = self._choice(generation)
-        for prompt in generation.prompts:
-            self._check_size(prompt)
-            if generation.extension.grid and isinstance(prompt, Fill):
-                self._check_grid(prompt)
-        self._check_room(len(generation.prompts), owner)
-        self._entering += 1
-        self._prompts_entering[owner] += len(generation.prompts)
-        waited = time.monotonic() - arrived
         try:
-            async with asyncio.timeout(self.settings.queue_timeout - waited):
-                requests = await self._entrance.requests(
-                    generation, owner, lambda ids: self._requests(generation, choice, ids)
-                )
-            return self._enqueue(generation, requests, owner, arrived)
+            with contained():
+                choice = self._choice(generation)
+            for prompt in generation.prompts:
+                self._check_size(prompt)
+                if generation.extension.grid and isinstance(prompt, Fill):
+                    self._check_grid(prompt)
+            self._check_room(len(generation.prompts), owner)
+            outbox, waited = Outbox(limits.BACKLOG), time.monotonic() - arrived
+
+            def prepared(prompts: Encoded) -> tuple[Exchange, list[Job]]:
+                """On a thread beside the loop."""
+                requests = self._requests(generation, choice, prompts)
+                exchange = Exchange(self.model, self.name, generation, requests, arrived, outbox)
+                return exchange, self._jobs(exchange, owner)
+
+            with self._enters(owner, len(generation.prompts)):
+                async with asyncio.timeout(self.settings.queue_timeout - waited):
+                    exchange, jobs = await self._entrance.requests(generation, owner, prepared)
+                self._enqueue(exchange, jobs)
         except TimeoutError as error:
             raise self.refusal_of(Expired("queue", self.settings.queue_timeout)) from error
         except ArcherError as error:
             raise self.refusal_of(error) from error
+        return exchange
+
+    @contextmanager
+    def _enters(self, owner: str, prompts: int) -> Iterator[None]:
+        """So many prompts of an owner are on their way to the engine."""
+        self._entering += 1
+        self._prompts_entering[owner] += prompts
+        try:
+            yield
         finally:
             self._entering -= 1
-            self._prompts_entering[owner] -= len(generation.prompts)
+            self._prompts_entering[owner] -= prompts
             self._prompts_entering += Counter()  # forgets owners without any
 
     def provenance(self, done: Completion) -> dict[str, Any]:
@@ -162,7 +188,9 @@ class Serving:
         return made | ({"files": files} if files else {})
 
     def refusal_of(self, error: ArcherError) -> Refusal:
-        """The refusal, without the place of the model's folder."""
+        """The refusal, without the place of the model's folder; what nobody foresaw goes to the log."""
+        if isinstance(error, PassFailed):
+            self._errors.failed(error.__cause__ or error)
         made = refusal(error)
         made.message = made.message.replace(self._path, self.name)
         return made
@@ -220,7 +248,7 @@ class Serving:
     def _requests(
         self, generation: GenerationRequest, choice: Choice, prompts: Sequence[list[int] | Fill]
     ) -> list[Request]:
-        """Runs on a thread beside the loop."""
+        """One for each prompt."""
         made = []
         structure = generation.structure
         has_to_be: dict[str, Any] = {} if structure is None else {structure.kind: structure.value}
@@ -358,10 +386,9 @@ class Serving:
                 code="context_length_exceeded",
             )
 
-    def _enqueue(
-        self, generation: GenerationRequest, requests: list[Request], owner: str, arrived: float
-    ) -> Exchange:
-        exchange = Exchange(self.model, self.name, generation, requests, arrived)
+    def _jobs(self, exchange: Exchange, owner: str) -> list[Job]:
+        """What the engine is to do for it, with all that can be prepared and refused beforehand."""
+        generation = exchange.generation
         options = Options(
             n=generation.n,
             stop=generation.stop,
@@ -370,19 +397,26 @@ class Serving:
             isolated=generation.extension.isolated is True,
             timeout=self.settings.timeout,
             queue_timeout=self.settings.queue_timeout,
-            since=arrived,
+            since=exchange.arrived,
             owner=owner,
         )
+        return [
+            self.engine.prepared(
+                request, options, Ticket(exchange, self.metrics, request, place * generation.n)
+            )
+            for place, request in enumerate(exchange.requests)
+        ]
+
+    def _enqueue(self, exchange: Exchange, jobs: Sequence[Job]) -> None:
+        """All of them or none."""
         try:
-            for place, request in enumerate(requests):
-                ticket = Ticket(exchange, self.metrics, request, place * generation.n)
-                exchange.handles.append(self.engine.enqueue(request, options, ticket))
-                self.metrics.accepted(request.prompts[0].prompt_tokens)
-        except ArcherError:
+            for job in jobs:
+                exchange.handles.append(self.engine.take(job))
+                self.metrics.accepted(job.form.prompt_tokens)
+        except BaseException:
             exchange.cancel()
             raise
         self.exchanges.add(exchange)
-        return exchange
 
 
 def _says_how_long(settings: dict[str, Any], generation: GenerationRequest) -> bool:
