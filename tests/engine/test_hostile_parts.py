@@ -62,7 +62,8 @@ def test_what_a_part_raises_before_its_first_update_is_an_error_of_its_request(
     raised = hostile.LETHAL[kind]
     expected = (ArcherError, raised) if issubclass(raised, MemoryError | ValueError) else PassFailed
     method: Any = "early" if verb != "cache" else Method(Saber(), EarlyCache(2), 8)
-    settings = {"length": 8, "verb": verb, "kind": kind} if verb != "cache" else {}
+    named: dict[str, Any] = {"length": 8, "settings": {"verb": verb, "kind": kind}}
+    settings = named if verb != "cache" else {}
 
     def ask() -> None:
         with model.engine() as engine:

@@ -341,3 +341,14 @@ def test_sets_are_tensors_of_ids_in_order() -> None:
     ids = heal(small(), ["x r", ""]).gaps[0].allowed(2)[0]
     assert ids.dtype == torch.int64
     assert ids.tolist() == sorted(set(ids.tolist()))
+
+
+def test_equal_seams_share_their_sets() -> None:
+    """However many gaps a small request has: a set can hold half a vocabulary."""
+    healed = heal(small(), ["e ", *["e "] * 512])
+    for length in (1, 2):
+        sets = [
+            ids for gap in healed.gaps for ids in gap.allowed(max(length, gap.shortest)).values()
+        ]
+        assert len(sets) >= 512
+        assert len({id(ids) for ids in sets}) <= 4

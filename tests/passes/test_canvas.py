@@ -1,6 +1,7 @@
 """A prompt's samples and the question laid out on them: columns, keys, selection."""
 
 import dataclasses
+import hashlib
 
 import numpy as np
 from hypothesis import given
@@ -33,6 +34,17 @@ def test_a_key_depends_on_seed_prompt_and_number_alone(
     others = Prompt.of([*prompt, 1], MASK, samples=samples, seed=seed, first=first)
     later = Prompt.of(prompt, MASK, samples=samples, seed=seed + 1, first=first)
     assert set(keys).isdisjoint({*others.keys, *later.keys})
+
+
+@given(ids, st.none() | st.lists(st.none() | st.integers(0, 9), max_size=4), st.integers(-3, 3))
+def test_keys_are_those_of_the_whole_identity_written_out(
+    prompt: list[int], behind: list[int | None] | None, seed: int
+) -> None:
+    about = (tuple(behind),) if behind and any(each is not None for each in behind) else ()
+    whole = (repr((seed, tuple(prompt), sample, *about)).encode() for sample in (2, 3, 4))
+    digests = [hashlib.blake2b(each, digest_size=8).digest() for each in whole]
+    keys = Prompt.of(prompt, MASK, given=behind, samples=3, seed=seed, first=2).keys
+    assert keys == tuple(int.from_bytes(each, "big") >> 1 for each in digests)
 
 
 def test_keys_are_the_same_in_every_process() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def client(pocket: Model) -> Iterator[Client]:
         yield client
 
 
-def asked(client: Client, verb: str, kind: str, **fields: object) -> Reply:
+def asked(client: Client, verb: str, kind: str, **fields: Any) -> Reply:
     extension = {"method": "early", "settings": {"verb": verb, "kind": kind}}
     return client.post(CHAT, chat(max_tokens=8, archer=extension, **fields))
 
@@ -46,7 +47,7 @@ def test_what_a_method_raises_is_answered_and_harms_nobody(
 
 @pytest.mark.parametrize("kind", ["SystemExit", "StopIteration"])
 def test_an_answer_that_has_to_be_something_is_no_way_around(client: Client, kind: str) -> None:
-    fields: dict[str, object] = {"guided_regex": "[0-9]{2}"}
+    fields: dict[str, Any] = {"guided_regex": "[0-9]{2}"}
     assert asked(client, "start", kind, **fields).status == 500
     assert client.ask(max_tokens=8, **fields).status == 200
 

@@ -97,12 +97,12 @@ class Prompt:
         without it.
         """
         behind = None if given is None or not any(token is not None for token in given) else given
-        about = () if behind is None else (tuple(behind),)
+        common = hashlib.blake2b(f"({seed!r}, {tuple(ids)!r}, ".encode(), digest_size=8)
+        about = ")" if behind is None else f", {tuple(behind)!r})"
         keys = []
         for sample in range(first, first + samples):
-            digest = hashlib.blake2b(
-                repr((seed, tuple(ids), sample, *about)).encode(), digest_size=8
-            )
+            digest = common.copy()
+            digest.update(f"{sample!r}{about}".encode())
             keys.append(int.from_bytes(digest.digest(), "big") >> 1)
         return cls(
             tokens=np.array(ids, dtype=np.int64),

@@ -240,8 +240,10 @@ class Inputs:
     def of(cls, parts: Sequence[Question], device: torch.device) -> Inputs:
         shares = _shares(parts, device)
         tokens, positions = _tokens(parts, device)
+        sets = {id(ids): ids for share in shares for _, ids in share.part.limits}
+        moved = {each: ids.to(device) for each, ids in sets.items()}
         limits = tuple(
-            (share.scored.start + row, ids.to(device))
+            (share.scored.start + row, moved[id(ids)])
             for share in shares
             for row, ids in share.part.limits
         )

@@ -34,6 +34,8 @@ def order(parts: Sequence[Question], logits: int, number: Callable[[Store], list
     fields, arrays = [], []
     for part in parts:
         canvas, layout = part.canvas, part.layout
+        sets = {id(ids): ids for _, ids in part.limits}
+        numbers = {each: at for at, each in enumerate(sets)}
         given = [name for name in OPTIONAL if getattr(canvas, name) is not None]
         fields.append(
             {
@@ -45,12 +47,13 @@ def order(parts: Sequence[Question], logits: int, number: Callable[[Store], list
                 "attention": _kind(canvas.attention),
                 "rule": _described(part.rule),
                 "given": given,
-                "limits": [row for row, _ in part.limits],
+                "limits": [(row, numbers[id(ids)]) for row, ids in part.limits],
+                "sets": len(sets),
             }
         )
         arrays += [canvas.tokens, _columns(canvas, layout.computed)]
         arrays += [_columns(canvas, layout.scored), *(getattr(canvas, name) for name in given)]
-        arrays += [ids.numpy() for _, ids in part.limits]
+        arrays += [ids.numpy() for ids in sets.values()]
     return Message(PASS, {"parts": fields, "pass": logits}, tuple(arrays))
 
 
@@ -62,7 +65,8 @@ def parts_of(
     for fields in message.fields["parts"]:
         tokens, computed, scored = next(arrays), next(arrays), next(arrays)
         given = {name: next(arrays) for name in fields["given"]}
-        limits = tuple((row, torch.from_numpy(next(arrays))) for row in fields["limits"])
+        sets = [torch.from_numpy(next(arrays)) for _ in range(fields["sets"])]
+        limits = tuple((row, sets[at]) for row, at in fields["limits"])
         part = _part(fields, (tokens, computed, scored), given, kept(fields["store"]), device)
         yield replace(part, limits=limits)
 

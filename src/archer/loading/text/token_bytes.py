@@ -9,17 +9,23 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+MOST_SETS = 4096
+"""Sets that are kept of each kind; those that begin or end so hold as many ids as the tokens have bytes."""
+
 
 @dataclass(frozen=True)
 class TokenBytes:
     """`spelled` has the bytes of every token that leaves a trace in a text; `ordinary` those without a
-    meaning beyond their text, which alone may stand at a seam."""
+    meaning beyond their text, which alone may stand at a seam.
+
+    Equal seams have one set, whoever asks: nobody writes to it.
+    """
 
     spelled: Mapping[int, bytes]
     ordinary: frozenset[int]
@@ -28,23 +34,31 @@ class TokenBytes:
         """The text of tokens; special ones and ids without a token leave no trace."""
         return b"".join(self.spelled.get(id, b"") for id in ids)
 
-    def beginning_with(self, start: bytes) -> Tensor:
+    @cached_property
+    def beginning_with(self) -> Callable[[bytes], Tensor]:
         """(n,) ids of the ordinary tokens whose bytes begin so, in order."""
-        return _run(self._forward, start)
+        return lru_cache(MOST_SETS)(lambda start: _run(self._forward, start))
 
-    def ending_with(self, end: bytes) -> Tensor:
+    @cached_property
+    def ending_with(self) -> Callable[[bytes], Tensor]:
         """(n,) ids of the ordinary tokens whose bytes end so, in order."""
-        return _run(self._backward, end[::-1])
+        return lru_cache(MOST_SETS)(lambda end: _run(self._backward, end[::-1]))
 
-    def around(self, start: bytes, end: bytes) -> Tensor:
+    @cached_property
+    def around(self) -> Callable[[bytes, bytes], Tensor]:
         """(n,) ids of the ordinary tokens that begin and end so, without the two sharing a byte."""
+        return lru_cache(MOST_SETS)(self._around)
+
+    def _around(self, start: bytes, end: bytes) -> Tensor:
         least = len(start) + len(end)
-        fits = (
+        either = min(self.beginning_with(start), self.ending_with(end), key=len)
+        pieces = ((id, self.spelled[id]) for id in either.tolist())
+        fits = [
             id
-            for id in self.beginning_with(start).tolist()
-            if len(piece := self.spelled[id]) >= least and piece.endswith(end)
-        )
-        return torch.tensor(list(fits), dtype=torch.int64)
+            for id, piece in pieces
+            if len(piece) >= least and piece.startswith(start) and piece.endswith(end)
+        ]
+        return torch.tensor(fits, dtype=torch.int64)
 
     @cached_property
     def _forward(self) -> tuple[list[bytes], Tensor]:
