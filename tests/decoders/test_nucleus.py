@@ -75,6 +75,49 @@ def test_truncation_is_what_lists_say(
         assert found[token].item() == pytest.approx(chance)
 
 
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 7),
+    st.sampled_from([None, 0.31, 0.83]),
+    st.sampled_from([None, 1, 3]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_few_columns_at_a_time_are_cut_and_drawn_as_all_at_once(
+    seed: int, columns: int, top_p: float | None, top_k: int | None, first: bool, weighs: bool
+) -> None:
+    """However much is looked at together; ties included."""
+    values = torch.randn((columns, 37), generator=torch.Generator().manual_seed(seed))
+    logits = Logits.dense(values.mul(2).round()[None], MASK)
+    cuts = []
+    for chunk in (1, 37, 80, 1 << 22):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("archer.passes.logits.CHUNK", chunk)
+            ways = {"top_k_first": first, "mask_weighs": weighs}
+            cuts.append(truncated(logits, 0.7, top_p, top_k, **ways))
+    *others, whole = cuts
+    for cut in others:
+        assert torch.equal(cut.rows[0].values, whole.rows[0].values)
+        drawn = [each.sampled(1.0, [5], [2]).tokens[0] for each in (cut, whole)]
+        assert torch.equal(*drawn)
+
+
+def test_what_a_cut_needs_meanwhile_does_not_grow_with_the_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[int] = []
+    sort = torch.Tensor.sort
+
+    def counted(self: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        looked.append(self.numel())
+        return sort(self, *arguments, **options)
+
+    monkeypatch.setattr(torch.Tensor, "sort", counted)
+    monkeypatch.setattr("archer.passes.logits.CHUNK", 1 << 12)
+    truncated(Logits.dense(torch.randn(1, 96, 1 << 10), MASK), 1.0, 0.9, None)
+    assert looked == [1 << 12] * 24
+
+
 SHARES = [0.4, 0.3, 0.2, 0.1]
 
 

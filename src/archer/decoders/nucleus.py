@@ -30,9 +30,9 @@ def truncated(
     """
     if logits.decided:
         return logits
-    rows = []
-    for row in logits.rows:
-        weights = row.exact / (temperature if temperature > 0 else 1.0)
+
+    def cut(exact: Tensor) -> Tensor:
+        weights = exact / (temperature if temperature > 0 else 1.0)
         others = weights.clone()
         others[:, logits.mask] = -torch.inf
         left = weights if mask_weighs else others
@@ -41,8 +41,9 @@ def truncated(
         else:
             left = _likeliest(_nucleus(left, top_p), top_k)
         best = others.max(dim=1, keepdim=True)
-        rows.append(row.with_values(left.scatter(1, best.indices, best.values)))
-    return logits.changed(rows)
+        return left.scatter(1, best.indices, best.values)
+
+    return logits.changed([row.rewritten(cut) for row in logits.rows])
 
 
 def drawn(cut: Logits, state: DecodeState, temperature: float) -> Answers:

@@ -11,7 +11,7 @@ it would saturate at 1.0 and ties, not the rule, would pick the tokens to take b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -25,6 +25,7 @@ from torch import Tensor
 from archer.passes import noise
 from archer.passes.canvas import Flags, Ints, Reals
 from archer.passes.reduction import (
+    CHUNK,
     Peaks,
     entropy_of,
     exact,
@@ -92,6 +93,22 @@ class RowLogits:
     def exact(self) -> Tensor:
         """Float64[n, V], on the host where the device has no float64."""
         return exact(self.values)
+
+    def rewritten(self, change: Callable[[Tensor], Tensor]) -> RowLogits:
+        """The float64 logits that `change` makes of these, [m, V] -> [m, V].
+
+        A few columns at a time: what it needs meanwhile does not grow with their number.
+        """
+        first, *others = self.values.split(max(1, CHUNK // self.values.shape[1]))
+        changed = change(exact(first))
+        if not others:
+            return self.with_values(changed)
+        whole, filled = changed.new_empty(self.values.shape), len(changed)
+        whole[:filled] = changed
+        for each in others:
+            whole[filled : filled + len(each)] = change(exact(each))
+            filled += len(each)
+        return self.with_values(whole)
 
     def with_values(self, values: Tensor) -> RowLogits:
         """Other logits [n, V] of the same columns."""
