@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from archer.engine.batch import contained
 from archer.engine.budget import DEFAULT_BUDGET, measured_budget
-from archer.engine.footprint import default_limit, readable
+from archer.engine.footprint import default_limit, logits_bytes, pass_limit, readable
 from archer.engine.handle import Handle, Listener, Observer
 from archer.engine.job import Job, Options, Priority, as_stops, check_count
 from archer.engine.schedule import may_wait
@@ -65,6 +65,7 @@ class Engine:
         self.budget = DEFAULT_BUDGET if budget is None else budget
         self._measures = budget is None
         self._ceiling = default_limit(model.network) if memory is None else memory
+        self._most_logits = pass_limit(model.network)
         self._most_waiting = waiting
         self._per_owner = per_owner
         self._clock = clock
@@ -162,6 +163,18 @@ class Engine:
             raise BadRequest(
                 f"This request needs {readable(job.most_bytes)} for keys and values, and requests may hold "
                 f"{readable(self._ceiling)} in all. Shorten prompt or length, or ask for fewer samples."
+            )
+        made = logits_bytes(self.model.network, int(job.canvas.reads.sum()))
+        if made > self._most_logits:
+            fits = job.rows * self._most_logits // made
+            remedy = (
+                f"Ask for at most {fits} samples at a time"
+                if fits
+                else "Shorten the response, or decode it in blocks"
+            )
+            raise BadRequest(
+                f"A pass of this request makes logits of {readable(made)}, and there is room for "
+                f"{readable(self._most_logits)}. {remedy}."
             )
         return job
 

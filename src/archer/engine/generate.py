@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from archer.engine.engine import Engine
 from archer.engine.gap_length import sized
 from archer.engine.handle import Handle, Listener
-from archer.engine.job import Job, Options, check_count, check_samples
+from archer.engine.job import Job, Options, check_count, check_samples, samples_together
 from archer.errors import ArcherError, numbered
 from archer.machine.threads import computing
 from archer.results.completion import Completion
@@ -69,7 +69,8 @@ def generate(
     engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
     draws = request.method.decoder.draws
-    waiting = deque(_together(request, n, min(TOGETHER, rows) if draws else None, stop))
+    most = min(TOGETHER, rows) if draws else None
+    waiting = deque(_together(model, request, n, most, stop))
 
     def failed(samples: Samples, error: ArcherError) -> Completion:
         named = numbered(error, samples.places[0] // n, len(request.prompts))
@@ -141,7 +142,7 @@ def _rows(running: Sequence[tuple[Samples, Handle]]) -> int:
 
 
 def _together(
-    request: Request, n: int, most: int | None, stop: tuple[str, ...] = ()
+    model: Model, request: Request, n: int, most: int | None, stop: tuple[str, ...] = ()
 ) -> Iterator[Samples]:
     """Samples of equal prompts together, each with the number it has among them; at most `most`, or all."""
     draws = request.method.decoder.draws
@@ -149,11 +150,12 @@ def _together(
     for at, prompt in enumerate(request.prompts):
         places.setdefault(prompt, []).extend(range(at * n, (at + 1) * n))
     for prompt, own in places.items():
-        together = most or len(own)
+        one = request.only(prompt)
+        together = min(most or len(own), samples_together(model.network, one))
         for first in range(0, len(own), together):
             some = tuple(own[first : first + together])
             options = Options(n=len(some), stop=stop, first=first)
-            yield Samples(request.only(prompt), some, len(some) if draws else 1, options)
+            yield Samples(one, some, len(some) if draws else 1, options)
 
 
 @contextmanager
@@ -186,7 +188,7 @@ class Stream:
         self._engine = Engine(model)
         self._unread: deque[Step[Any]] = deque()
         self._handles = []
-        for samples in sorted(_together(request, 1, 1), key=lambda each: each.places):
+        for samples in sorted(_together(model, request, 1, 1), key=lambda each: each.places):
             reader = _StepReader(samples.places[0], self._unread)
             self._handles.append(self._engine.enqueue(samples.request, samples.options, reader))
         self._steps = self._run()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from archer.decoders.base import DecodeState
-from archer.engine.footprint import kept_bytes
+from archer.engine.footprint import kept_bytes, logits_bytes
 from archer.engine.gap_length import searching
 from archer.engine.handle import Listener
 from archer.engine.schedule import Application, Offer
@@ -25,6 +25,7 @@ from archer.passes.canvas import Canvas
 from archer.results.completion import Completion, Tally, add
 from archer.results.settled_text import SettledGaps, SettledText
 from archer.results.step import Step
+from archer.structure.constraint import Constraint
 
 if TYPE_CHECKING:
     from archer.model import Model
@@ -36,6 +37,8 @@ MOST_SAMPLES = 100_000
 """Of one prompt."""
 MOST_TOGETHER = 256
 """Drawn samples of one request, which are decoded together; `generate` asks for a few at a time."""
+MOST_LOGITS = 1 << 30
+"""Bytes of logits in a pass up to which samples of one prompt are put into one request."""
 MOST_UNREAD = 8
 """Steps that wait for a reader; a request whose reader is behind takes no turn unless its end is awaited."""
 
@@ -111,6 +114,24 @@ def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
     return stops
 
 
+def samples_together(network: Transformer, request: Request) -> int:
+    """Samples of a request's only prompt that may well be one request; all where nothing is drawn.
+
+    What they say does not depend on it.
+    """
+    method, (form,) = request.method, request.prompts
+    if not method.decoder.draws:
+        return MOST_SAMPLES
+    most = min(MOST_TOGETHER, MOST_LOGITS // logits_bytes(network, method.length))
+    return max(1, min(most, _updated_together(form, method.length)))
+
+
+def _updated_together(form: Form, length: int) -> int:
+    """Samples whose updates take no longer than that of one may."""
+    constraint = form.constraint
+    return constraint.together(length) if isinstance(constraint, Constraint) else MOST_TOGETHER
+
+
 @dataclass(eq=False)
 class Job:
     """A request; its handle sets `cancelled`, `awaited` and `unread` on any thread, turns all else."""
@@ -165,6 +186,13 @@ class Job:
             raise BadRequest(
                 f"n = {rows} drawn samples of one request are too many: at most {MOST_TOGETHER}. "
                 "Submit several requests, or call generate, which does."
+            )
+        together = _updated_together(form, method.length)
+        if rows > together:
+            raise BadRequest(
+                f"n = {rows} drawn samples of what this answer has to be are too many for one request: an "
+                f"update of all of them would take too long. At most {together} fit. Submit several "
+                "requests, or call generate, which does."
             )
         laid = language.prompt(form, request.seed, rows, options.first)
         start = method.decoder.start(laid, method.length)

@@ -81,7 +81,9 @@ class Exchange:
 class Ticket(Listener):
     """One request of the engine: tells the outbox and the metrics what becomes of it."""
 
-    def __init__(self, exchange: Exchange, metrics: Metrics, request: Request, first: int) -> None:
+    def __init__(
+        self, exchange: Exchange, metrics: Metrics, request: Request, first: int, samples: int
+    ) -> None:
         """`first` is the number of its first response among all that the client asked for."""
         self.hears_text = exchange.generation.stream
         self._metrics, self._model = metrics, exchange.model
@@ -89,7 +91,7 @@ class Ticket(Listener):
         self._watched = exchange.generation.provisional
         self._unsized = bool(request.prompts[0].searched)
         # one row stands for all samples of a method that leaves nothing to chance
-        self._copies = 1 if request.method.decoder.draws else exchange.generation.n
+        self._copies = 1 if request.method.decoder.draws else samples
         self._born = exchange.arrived
         self._columns = 0
         self._silent = True

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archer.engine.batch import contained
-from archer.engine.job import Job, Options
+from archer.engine.job import Job, Options, samples_together
 from archer.engine.schedule import may_wait
 from archer.errors import (
     ArcherError,
@@ -400,19 +400,25 @@ class Serving:
             since=exchange.arrived,
             owner=owner,
         )
-        return [
-            self.engine.prepared(
-                request, options, Ticket(exchange, self.metrics, request, place * generation.n)
-            )
-            for place, request in enumerate(exchange.requests)
-        ]
+        jobs = []
+        for place, request in enumerate(exchange.requests):
+            together = samples_together(self.model.network, request)
+            if generation.provisional and request.prompts[0].searched:
+                together = generation.n  # its watcher is told of one beginning
+            for first in range(0, generation.n, together):
+                own = replace(options, n=min(together, generation.n - first), first=first)
+                ticket = Ticket(
+                    exchange, self.metrics, request, place * generation.n + first, own.n
+                )
+                jobs.append(self.engine.prepared(request, own, ticket))
+        return jobs
 
     def _enqueue(self, exchange: Exchange, jobs: Sequence[Job]) -> None:
         """All of them or none."""
         try:
             for job in jobs:
                 exchange.handles.append(self.engine.take(job))
-                self.metrics.accepted(job.form.prompt_tokens)
+                self.metrics.accepted(0 if job.options.first else job.form.prompt_tokens)
         except BaseException:
             exchange.cancel()
             raise

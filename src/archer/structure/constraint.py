@@ -74,9 +74,17 @@ class Constraint:
             f"the {int((tokens == OPEN).sum())} tokens left. Give other text, or more room."
         )
 
+    def together(self, length: int) -> int:
+        """Responses whose update takes no longer, one after the other, than that of one may; at least 1."""
+        return max(1, MOST_CELLS // max(1, self._size(self.covered or length)))
+
+    def _size(self, columns: int) -> int:
+        """Steps of an update of one response."""
+        return columns * (len(self.automaton.source) + STATE * self.automaton.states)
+
     def _refuse_large(self, columns: int, name: str) -> None:
         """Raise where one update would take more time or memory than a pass is worth."""
-        size = columns * (len(self.automaton.source) + STATE * self.automaton.states)
+        size = self._size(columns)
         if size > MOST_CELLS:
             raise BadRequest(
                 f"The {name} is too large for a response of {columns} tokens: about {size} steps for each "
