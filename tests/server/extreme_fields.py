@@ -51,6 +51,7 @@ def _with(value: Any) -> Iterator[Sent]:
         for name in Extension.model_fields:
             yield path, sound | {"archer": {name: value}}
         yield path, sound | {"temperature": 1.0, "top_p": value}
+        yield path, sound | {"top_p": 1, "archer": {"settings": {"nonsense": value}}}
     text, _ = SOUND[TEXT]
     gaps = {"prompt": "a = @\nb = @\n"}
     for length in (value, [value], [value, 1]):

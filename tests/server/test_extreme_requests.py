@@ -9,7 +9,7 @@ import pytest
 from archer.server import limits
 from conftest import REPOSITORY
 from server.extreme_fields import Sent, everything, fields, settings
-from server.running import Client
+from server.running import TEXT, Client
 from support.extremes import VALUES, sendable
 
 LONGEST_REPLY = 3000
@@ -19,6 +19,8 @@ IDLE = 0.02
 TRIES = 5
 """The best counts: a collection of garbage, or a thread of another request, is none of a refusal's cost."""
 QUICK = 120
+ROW = 20
+"""Refusals one after the other.  Client and server are one process here, so half of the bound is plenty."""
 SETTINGS, FIELDS = 3500, 3200
 """Requests at the least."""
 PARTS = 4
@@ -42,6 +44,19 @@ def refused_or_answered(client: Client, sent: Sent) -> None:
         if spent[-1] < CPU_SECONDS:
             return
     assert min(spent) < CPU_SECONDS, (spent, where)
+
+
+@pytest.mark.parametrize("settings", [{"nonsense": 1}, {"temperature": -1}, {"eos": True}], ids=str)
+def test_a_refusal_of_a_setting_looks_up_no_sources(
+    client: Client, settings: dict[str, object]
+) -> None:
+    """What settings mean is read from source files; who sends wrong ones in a row is not worth that."""
+    body = {"model": "pocket", "prompt": "x", "top_p": 1, "archer": {"settings": settings}}
+    client.post(TEXT, body)
+    began = time.process_time()
+    for _ in range(ROW):
+        assert client.post(TEXT, body).status == 400
+    assert time.process_time() - began < ROW * CPU_SECONDS / 2
 
 
 @pytest.mark.parametrize("kind", [settings, fields])

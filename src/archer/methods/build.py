@@ -50,6 +50,7 @@ from archer.methods.spelling import (
     implied,
     owners,
     says_length,
+    settings_taken,
     spelled,
     spelled_out,
 )
@@ -275,7 +276,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     """Look `name` up and make its parts; refuses unknown names, unused settings and values out of range."""
     decoder_name, policy_name, given = spelled(name)
     decoder, policy = DECODERS[decoder_name], POLICIES[policy_name]
-    accepted = set().union(*(part.settings for part in (COMMON, decoder, policy)))
+    accepted = settings_taken(name)
     chosen = canonical(spelled_out(settings))
     for key in chosen:
         if key not in accepted:

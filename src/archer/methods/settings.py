@@ -6,6 +6,7 @@ import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import pydantic
@@ -72,9 +73,16 @@ def described(part: Part) -> Settings:
 
 def allowed(part: Part, name: str) -> str:
     """What a setting may be, in words, from its declaration."""
-    schema = pydantic.TypeAdapter(part.make).json_schema()["properties"][name]
+    schema = _declared(part.make)[name]
     kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
     return " or ".join(_in_words(kind) for kind in kinds)
+
+
+@cache
+def _declared(kind: type) -> Mapping[str, Mapping[str, Any]]:
+    """The schema of each setting; made once, because a refusal asks for it while others wait."""
+    properties: dict[str, dict[str, Any]] = pydantic.TypeAdapter(kind).json_schema()["properties"]
+    return properties
 
 
 def _in_words(schema: Mapping[str, Any]) -> str:
@@ -118,7 +126,8 @@ def _first_line(kind: type) -> str:
     return (inspect.getdoc(kind) or kind.__name__).partition("\n")[0].rstrip(".")
 
 
-def _meanings(kind: type) -> dict[str, str]:
+@cache
+def _meanings(kind: type) -> Mapping[str, str]:
     """The sentence under each field, from the source of the class and of those it inherits from."""
     return {k: v for base in reversed(kind.__mro__) for k, v in _own_meanings(base).items()}
 

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from archer.errors import BadRequest, meant, quoted
-from archer.methods.catalogue import ALIASES, CANVASES, HABITS, IMPLIED, LENGTHS, METHODS, Part
+from archer.methods.catalogue import (
+    ALIASES,
+    CANVASES,
+    COMMON,
+    HABITS,
+    IMPLIED,
+    LENGTHS,
+    METHODS,
+    Part,
+)
 from archer.methods.settings import DECODERS, POLICIES
 
 SPELLED = re.compile(r"(?P<name>(?P<file>[^:]*\.py):(?P<member>[A-Za-z_]\w*))(:(?P<value>.*))?")
@@ -86,6 +95,13 @@ def all_settings() -> set[str]:
     """Of any decoder or cache."""
     parts = (*DECODERS.values(), *POLICIES.values())
     return set().union(*(part.settings for part in parts))
+
+
+def settings_taken(name: str) -> frozenset[str]:
+    """The names of all settings that a method takes, without what they mean."""
+    decoder, policy, _ = spelled(name)
+    parts = (COMMON, DECODERS[decoder], POLICIES[policy])
+    return frozenset().union(*(part.settings for part in parts))
 
 
 def habit(name: str) -> str:

@@ -27,10 +27,9 @@ from archer.errors import (
     TooLong,
 )
 from archer.methods.build import Choice, resolve
-from archer.methods.build import settings as settings_of
 from archer.methods.catalogue import ALIASES, DEFAULT_METHOD, LENGTHS, METHODS
 from archer.methods.compatibility import check_attention
-from archer.methods.spelling import spelled_out
+from archer.methods.spelling import settings_taken, spelled_out
 from archer.network.shape import Blocks
 from archer.pocket import grids
 from archer.request.fill import AUTO, Fill
@@ -434,7 +433,7 @@ def _says_how_long(settings: dict[str, Any], generation: GenerationRequest) -> b
 def _takes(method: str, setting: str) -> bool:
     """Whether a method has a setting; one that does not exist is refused by its name elsewhere."""
     try:
-        return setting in settings_of(method)
+        return setting in settings_taken(method)
     except BadRequest:
         return True
 
