@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import time
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -17,9 +18,10 @@ from archer.errors import BadRequest, NonFinite
 from archer.methods.build import build
 from archer.model import Model, load
 from archer.passes.canvas import Flags
+from archer.request.fill import Fill
 from archer.results.completion import Completion, History, Seconds, Tally, add
 from archer.results.language import Language
-from archer.results.step import Call, Kind, Step, StepRecord
+from archer.results.step import REMASKED, Call, Kind, Step, StepRecord
 from archer.results.trace import End, Start, Update, retold, states, updates
 from support.folders import make_llada
 from support.networks import backbone
@@ -323,3 +325,25 @@ def test_states_are_what_every_update_left(method: str) -> None:
     assert plain["confidences"] == list(done.confidences)
     assert plain["passes_per_token"] == done.passes_per_token
     assert "written_at" not in done.to_dict()
+
+
+@pytest.mark.parametrize("parts", [("f(", ")\n"), ("a = ", " # one\nb = ", "\n")], ids=["1", "2"])
+def test_states_of_gaps_are_those_of_the_whole_response_without_what_was_given(
+    parts: tuple[str, ...],
+) -> None:
+    lengths = [6] * (len(parts) - 1)
+    (done,) = load("pocket", device="cpu").generate(Fill(parts), "saber", length=lengths)
+    given = [at for at, token in enumerate(done.given) if token is not None]
+    state: list[int | None] = [None] * len(done.given)
+    wanted = []
+    for moment in [None, *done.history]:
+        for change in () if moment is None else moment.changes:
+            gone = change["what"] & REMASKED
+            state[change["at"]] = None if gone else int(change["token"])
+        wanted.append(tuple(token for at, token in enumerate(state) if at not in given))
+    assert list(done.states()) == wanted
+    assert wanted[-1] == done.tokens
+    long = replace(done, given=done.given + (5,) * 20_000)
+    began = time.process_time()
+    assert list(long.states()) == wanted
+    assert time.process_time() - began < 1, "what is given is looked at once, not for every state"

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from archer.errors import BadRequest
 from archer.model import Model, load
+from archer.request.fill import Fill
 from archer.server.settings import ServerSettings
 from server.running import PROBLEM, TEXT, Client, serving
 
@@ -53,6 +54,25 @@ def test_states_of_all_responses_count(client: Client, fields: dict[str, Any], c
     reply = client.post(TEXT, body | fields | {"archer": extension})
     assert reply.status == 400
     assert "All states of the responses" in reply.json["error"]["message"]
+
+
+def test_states_are_those_of_what_was_written_however_much_was_given(
+    client: Client, pocket: Model
+) -> None:
+    prompt, suffix = "def f(x):", "\nx = 1" * 100
+    extension = {
+        "method": "saber",
+        "settings": {"length": 16},
+        "return_tokens": True,
+        "return_states": True,
+    }
+    body = {"model": "pocket", "prompt": prompt, "suffix": suffix, "archer": extension, "n": 2}
+    reply = client.post(TEXT, body).json
+    (done,) = pocket.generate(Fill((prompt, suffix)), "saber", length=16)
+    assert len(reply["choices"]) == 2
+    for choice in reply["choices"]:
+        assert choice["archer"]["states"] == [list(state) for state in done.states()]
+        assert choice["archer"]["states"][-1] == choice["archer"]["token_ids"] == list(done.tokens)
 
 
 def test_weights_change_only_where_it_is_allowed(client: Client) -> None:

@@ -254,20 +254,19 @@ class Completion:
         They are made one by one from what every update changed, so all of them together take no memory.
         Tokens that were given are left out.  A response that ended early is as long as its canvas was.
         """
-        given = [at for at, token in enumerate(self.given) if token is not None]
+        written = [at for at, token in enumerate(self.given) if token is None]
         width = max(self.history.stops, default=0)
         state: list[int | None] = [None] * (len(self.given) or width)
 
         def now(stop: int) -> tuple[int | None, ...]:
-            return tuple(token for at, token in enumerate(state[:stop]) if at not in given)
+            return tuple([state[at] for at in written] if self.given else state[:stop])
 
-        first = self.history.stops[0] if self.history.stops else 0
-        yield now(len(self.given) or first)
+        yield now(self.history.stops[0] if self.history.stops else 0)
         for moment in self.history:
             for change in moment.changes:
                 gone = change["what"] & REMASKED
                 state[change["at"]] = None if gone else int(change["token"])
-            yield now(len(self.given) or moment.stop)
+            yield now(moment.stop)
 
     def to_dict(self, *, provenance: bool = True, per_token: bool = False) -> dict[str, Any]:
         """Plain data for JSON: text, cost and provenance, without what is kept per update.
