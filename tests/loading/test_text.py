@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -312,6 +314,31 @@ def test_the_mask_is_never_text(tmp_path: Path) -> None:
 def test_text_survives(llada: Text, text: str) -> None:
     if text:
         assert llada.decode(llada.encode_raw(text)) == text
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_ids_are_those_that_the_library_gives_one_text(real_dream: Text, text: str) -> None:
+    expected = real_dream.tokenizer.encode(text, add_special_tokens=False).ids
+    assert real_dream.encode_raw(text) == expected
+
+
+def test_other_threads_go_on_while_a_long_text_is_encoded(real_dream: Text) -> None:
+    text = "def solve(nums):\n    return sum(each for each in nums if each > 5)\n" * 5000
+    over, pauses = threading.Event(), [0.0]
+
+    def count() -> None:
+        last = time.monotonic()
+        while not over.wait(0.001):
+            pauses.append(-last + (last := time.monotonic()))
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    began = time.monotonic()
+    real_dream.encode_raw(text)
+    taken = time.monotonic() - began
+    over.set()
+    counting.join()
+    assert max(pauses) < taken / 2, (max(pauses), taken)
 
 
 @given(st.lists(st.integers(-5, 400)))

@@ -26,6 +26,8 @@ NUMBERS = 1 << 12
 """Numbers in a list, and lists in a list, of a method's setting."""
 LABEL = 512
 """Characters of what a client may attach and nobody reads."""
+LONG = 1 << 14
+"""Characters of prompts above which they are encoded one request at a time, each owner's in turn."""
 HEADERS = 16 << 10
 """Bytes of a request's first line and headers."""
 PIECES = 1 << 12

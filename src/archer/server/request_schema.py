@@ -81,6 +81,16 @@ Prompt = str | list[int] | Chat | Fill
 """A fill's own prompt is a list of messages, or None."""
 
 
+def texts_of(prompt: Prompt) -> list[str]:
+    """All of a prompt that has to be encoded; the template's own text is not counted."""
+    parts = prompt.parts if isinstance(prompt, Fill) else [prompt]
+    messages = prompt.messages if isinstance(prompt, Chat) else []
+    if isinstance(prompt, Fill) and prompt.prompt is not None:
+        messages = prompt.prompt
+    texts = [part for part in parts if isinstance(part, str)]
+    return texts + [message["content"] for message in messages]
+
+
 class Fields(BaseModel):
     """No field beyond those declared, and no guessing of types."""
 

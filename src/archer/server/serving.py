@@ -43,7 +43,7 @@ from archer.server.fair_turns import on_a_thread
 from archer.server.metrics import Metrics
 from archer.server.outbox import Outbox
 from archer.server.refusals import Refusal, refusal
-from archer.server.request_schema import Chat, GenerationRequest, Prompt
+from archer.server.request_schema import GenerationRequest, Prompt, texts_of
 from archer.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -343,13 +343,7 @@ class Serving:
 
     def _check_size(self, prompt: Prompt) -> None:
         """Refuse a text that cannot fit however few tokens it makes: encoding it would cost memory."""
-        parts = prompt.parts if isinstance(prompt, Fill) else [prompt]
-        texts = [part for part in parts if isinstance(part, str)]
-        messages = prompt.messages if isinstance(prompt, Chat) else []
-        if isinstance(prompt, Fill) and prompt.prompt is not None:
-            messages = prompt.prompt
-        texts += [message["content"] for message in messages]
-        if sum(len(text.encode()) for text in texts) > self._most_bytes:
+        if sum(len(text.encode()) for text in texts_of(prompt)) > self._most_bytes:
             raise refusal(
                 TooLong(
                     f"The prompt is longer than {self._most_bytes} bytes, which is more than the "
