@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -18,10 +19,11 @@ from archer.server.access import network_of
 from archer.server.connections import ConnectionLimits, Connections
 from archer.server.error_log import ErrorLog
 from server.running import CHAT, Client, slow, until
-from server.test_connection_bounds import CHUNKED, answer, loading
+from server.test_connection_bounds import CHUNKED, START, answer, loading
 from server.test_server_process import SERVING, process
 
 SMALL = ConnectionLimits(most=8, per_address=4, kept=2, pending=4)
+LAST = b"\r\nconnection: close\r\n\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
@@ -50,7 +52,7 @@ class Line:
     def __init__(self, address: str) -> None:
         self.address, self.told = address, False
 
-    def close_idle(self) -> None:
+    def make_room(self) -> None:
         assert not self.told
         self.told = True
 
@@ -58,34 +60,44 @@ class Line:
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "::1")
 
 
-@given(st.lists(st.tuples(st.sampled_from("anbgc"), st.integers(0, 99)), max_size=120))
+@given(st.lists(st.tuples(st.sampled_from("anbhgc"), st.integers(0, 99)), max_size=120))
 def test_counts_hold_whatever_happens(events: list[tuple[str, int]]) -> None:
-    """a: somebody connects; n: idle; b: busy; g: leaves; c: those told to close are gone."""
+    """a: somebody connects; n: idle; h: a request begins; b: it is whole; g: leaves; c: all told are gone."""
     all_of_them = Connections(SMALL)
     there: list[Line] = []
     order: list[Line] = []
+    incomplete: list[Line] = []
     for kind, number in events:
         before = [line for line in there if line.told]
+        newcomer = ""
         if kind == "a":
-            address = ADDRESSES[number % len(ADDRESSES)]
-            if all_of_them.accept(address):
-                line = Line(address)
+            newcomer = ADDRESSES[number % len(ADDRESSES)]
+            held = Counter(line.address for line in there if not line.told)
+            none_idle = not order
+            if all_of_them.accept(newcomer):
+                line = Line(newcomer)
                 there.append(line)
                 order.append(line)
-                spare = all_of_them.made(line, address)
+                spare = all_of_them.made(line, newcomer)
                 left = [each for each in there if not each.told]
-                same = [each for each in left if each.address == address]
+                same = [each for each in left if each.address == newcomer]
                 assert spare == (len(same) > SMALL.per_address or len(left) > SMALL.most)
         elif kind == "c":
             for line in before:
                 all_of_them.gone(line, line.address)
                 there.remove(line)
         elif there and not (line := there[number % len(there)]).told:
-            if line in order:
-                order.remove(line)
+            begun = line in incomplete
+            for own in (order, incomplete):
+                if line in own and not (kind == "h" and own is incomplete):
+                    own.remove(line)
             if kind == "n":
                 order.append(line)
                 all_of_them.idle(line, line.address)
+            elif kind == "h":
+                if not begun:
+                    incomplete.append(line)
+                all_of_them.begun(line, line.address)
             elif kind == "b":
                 all_of_them.busy(line)
             else:
@@ -95,6 +107,12 @@ def test_counts_hold_whatever_happens(events: list[tuple[str, int]]) -> None:
             own = [each for each in order if each.address == line.address]
             assert line in (order[0], own[0]), "the one that was idle for longest"
             order.remove(line)
+        for line in [each for each in incomplete if each.told]:
+            assert none_idle, "idle ones go first"
+            assert line == next(each for each in incomplete if each.address == line.address)
+            most = max(held[each.address] for each in incomplete)
+            assert held[newcomer] + 1 < held[line.address] == most
+            incomplete.remove(line)
         remaining = [line for line in there if not line.told]
         assert len(there) <= SMALL.most + SMALL.kept + SMALL.pending
         assert len(remaining) <= SMALL.most + SMALL.kept
@@ -105,8 +123,9 @@ def test_counts_hold_whatever_happens(events: list[tuple[str, int]]) -> None:
     [
         ("10.1.2.3", "10.1.2.3"),
         ("::ffff:10.1.2.3", "10.1.2.3"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/56"),
+        ("2001:db8:1:ff02:3:4:5:6", "2001:db8:1:ff00::/56"),
+        ("fe80::1%eth0", "fe80::/56"),
         ("testclient", "testclient"),
         ("", ""),
     ],
@@ -187,6 +206,31 @@ def test_a_connection_between_two_requests_is_idle_and_one_within_is_not(
         assert not closed(within)
 
 
+def headers_alone(stack: ExitStack, client: Client, source: str) -> socket.socket:
+    """A request whose body never comes."""
+    line = stack.enter_context(connected(client, source))
+    line.sendall(START + b"content-type: application/json\r\ncontent-length: 10\r\n\r\n")
+    return line
+
+
+def test_requests_that_never_arrive_shut_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two networks hold all places there are; whoever comes then is served, and they are as before."""
+    bounds = ConnectionLimits.of(64, 14)
+    monkeypatch.setattr(lifecycle, "limits_here", lambda: bounds)
+    with loading() as client, ExitStack() as stack:
+        counts = client.server._connections
+        lines = [
+            headers_alone(stack, client, f"127.0.3.{1 + number // bounds.per_address}")
+            for number in range(bounds.most)
+        ]
+        until(lambda: not counts._idle and counts._open.total() == bounds.most)
+        models = HEALTH.replace(b"/health", b"/v1/models").replace(b"\r\n\r\n", LAST)
+        received = answer(client, models)
+        assert b"being loaded" in received, received
+        until(partial(closed, lines[0]))
+        assert not any(map(closed, lines[1:]))
+
+
 def test_where_all_are_at_work_signs_of_life_are_still_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -250,6 +294,20 @@ def test_what_the_event_loop_reports_is_logged_without_its_message(
 
 
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0})); " + SERVING
+
+
+@pytest.mark.slow
+def test_a_thousand_requests_that_never_arrive_shut_nobody_out() -> None:
+    with process("--log-level", "warning", code=LIMITED.format(1024)) as server:
+        client = server.ready()
+        with ExitStack() as stack:
+            for number in range(1024):
+                headers_alone(stack, client, f"127.0.3.{1 + number % 2}")
+                if number % 20 == 0:
+                    assert client.get("/health").status == 200
+            for _ in range(20):
+                assert client.ask(max_tokens=4).status == 200
+    assert len(server.wrote.splitlines()) < 10, server.wrote
 
 
 @pytest.mark.slow

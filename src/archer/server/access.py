@@ -58,14 +58,14 @@ def owner_of(scope: Scope) -> str:
 
 
 def network_of(address: str) -> str:
-    """What one stranger has: an address of version 4, a network of 64 bits of version 6."""
+    """What one stranger has: an address of version 4, of version 6 a network of 56 bits."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
     if isinstance(ip, ipaddress.IPv6Address):
         mapped = ip.ipv4_mapped
-        return str(mapped or ipaddress.IPv6Network((ip, 64), strict=False))
+        return str(mapped or ipaddress.IPv6Network((ip, 56), strict=False))
     return str(ip)
 
 

@@ -3,7 +3,8 @@
 A connection costs a descriptor from the moment it is accepted, before anything is known of it.  So they are
 counted by the socket that accepts them, and the bound follows from what the process may open.  A connection
 is idle while no request of it is under way; where there is no room for another, the one that is idle for
-longest is closed: first of the same address, if that has too many, else of all.
+longest is closed: first of the same address, if that has too many, else of all.  Where none is idle, the
+oldest whose request has not arrived whole makes room, if its network holds more than the newcomer's.
 """
 
 import socket
@@ -24,10 +25,10 @@ FEWEST = 8
 """Connections below which it makes no sense to serve."""
 
 
-class Idle(Protocol):
-    """A connection that can be closed because nothing is under way on it."""
+class Closable(Protocol):
+    """A connection that can be closed because nothing is under way on it, or nothing whole."""
 
-    def close_idle(self) -> None: ...
+    def make_room(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,12 @@ class Connections:
     def __init__(self, bounds: ConnectionLimits) -> None:
         self.bounds = bounds
         self._open: Counter[Hashable] = Counter()
-        self._idle: OrderedDict[Idle, Hashable] = OrderedDict()
+        self._idle: OrderedDict[Closable, Hashable] = OrderedDict()
         """Longest first."""
-        self._closing: dict[Idle, Hashable] = {}
-        """Idle ones that were told to close and have not done so yet."""
+        self._incomplete: OrderedDict[Closable, Hashable] = OrderedDict()
+        """Those whose request has begun and not arrived whole; oldest first."""
+        self._closing: dict[Closable, Hashable] = {}
+        """Those that were told to close and have not done so yet."""
         self._arriving = 0
         """Accepted, and not heard of since."""
 
@@ -94,7 +97,7 @@ class Connections:
         """All places are taken, some by connections that may be idle in a moment and make room."""
         return self._arriving > 0 and self._count() >= self.bounds.most + self.bounds.kept
 
-    def made(self, connection: Idle, address: str) -> bool:
+    def made(self, connection: Closable, address: str) -> bool:
         """A connection that was counted in is there; whether it is beyond the limits.
 
         Then it gets signs of life only.
@@ -105,12 +108,12 @@ class Connections:
         return self._count(network) > self.bounds.per_address or self._count() > self.bounds.most
 
     def accept(self, address: str) -> bool:
-        """Count a connection in, and close an idle one where there are too many; False: it has no place."""
+        """Count a connection in, and close another where there are too many; False: it has no place."""
         network = network_of(address)
         if self._count(network) >= self.bounds.per_address:
             self._close_idle_of(network)
-        elif self._count() >= self.bounds.most:
-            self._close_idle_of(None)
+        elif self._count() >= self.bounds.most and not self._close_idle_of(None):
+            self._close_incomplete_for(network)
         if self._count() >= self.bounds.most + self.bounds.kept:
             return False
         if self._open.total() >= self.bounds.most + self.bounds.kept + self.bounds.pending:
@@ -119,9 +122,10 @@ class Connections:
         self._arriving += 1
         return True
 
-    def idle(self, connection: Idle, address: str) -> None:
+    def idle(self, connection: Closable, address: str) -> None:
         """From now on nothing is under way on it; of several that were accepted at once, older ones go."""
         network = network_of(address)
+        self._incomplete.pop(connection, None)
         self._idle[connection] = network
         self._idle.move_to_end(connection)
         if self._count(network) > self.bounds.per_address:
@@ -129,13 +133,20 @@ class Connections:
         elif self._count() > self.bounds.most:
             self._close_idle_of(None, but=connection)
 
-    def busy(self, connection: Idle) -> None:
+    def begun(self, connection: Closable, address: str) -> None:
+        """A request has begun on it, and the rest of it is still to come."""
         self._idle.pop(connection, None)
+        self._incomplete.setdefault(connection, network_of(address))
 
-    def gone(self, connection: Idle, address: str) -> None:
+    def busy(self, connection: Closable) -> None:
+        """It has sent a whole request."""
+        self._idle.pop(connection, None)
+        self._incomplete.pop(connection, None)
+
+    def gone(self, connection: Closable, address: str) -> None:
         """It is closed; its descriptor is free again."""
         network = network_of(address)
-        self._idle.pop(connection, None)
+        self.busy(connection)
         self._closing.pop(connection, None)
         self._open[network] -= 1
         if not self._open[network]:
@@ -148,16 +159,27 @@ class Connections:
             return self._open.total() - len(closing)
         return self._open[network] - sum(own == network for own in closing)
 
-    def _close_idle_of(self, network: Hashable, but: Idle | None = None) -> None:
+    def _close_idle_of(self, network: Hashable, but: Closable | None = None) -> bool:
         longest = (
             each
             for each, own in self._idle.items()
             if each is not but and (network is None or own == network)
         )
-        connection = next(longest, None)
-        if connection is not None:
-            self._closing[connection] = self._idle.pop(connection)
-            connection.close_idle()
+        return self._close(next(longest, None), self._idle)
+
+    def _close_incomplete_for(self, newcomer: Hashable) -> None:
+        """Take from the network that holds most, but never so much that it could ask for it back."""
+        most = max(set(self._incomplete.values()), key=self._count, default=newcomer)
+        if self._count(newcomer) + 1 < self._count(most):
+            oldest = next(each for each, own in self._incomplete.items() if own == most)
+            self._close(oldest, self._incomplete)
+
+    def _close(self, connection: Closable | None, among: dict[Closable, Hashable]) -> bool:
+        if connection is None:
+            return False
+        self._closing[connection] = among.pop(connection)
+        connection.make_room()
+        return True
 
 
 class CountedSocket(socket.socket):

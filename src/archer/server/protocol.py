@@ -101,7 +101,10 @@ class ServedConnection(H11Protocol):
         super().data_received(data)
         if not self._between_requests():
             self._end_waiting()
-            self._all.busy(self)
+            if self.conn.their_state is h11.SEND_BODY:
+                self._all.begun(self, self._address)
+            else:
+                self._all.busy(self)
         elif self._patience is None:
             self._begin_waiting()
 
@@ -115,8 +118,8 @@ class ServedConnection(H11Protocol):
         self._all.gone(self, self._address)
         super().connection_lost(exc)
 
-    def close_idle(self) -> None:
-        """Nothing is under way on it, and its place is wanted."""
+    def make_room(self) -> None:
+        """Nothing is under way on it, or no whole request, and its place is wanted."""
         self.transport.abort()
 
     def _between_requests(self) -> bool:
