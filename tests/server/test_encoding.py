@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archer.engine.engine import Engine
-from archer.errors import BadRequest
+from archer.errors import BadRequest, Closing
 from archer.loading.text.text import Text
 from archer.model import Model
 from archer.server import encoding
@@ -55,6 +55,7 @@ def encoder(
         yield made, counting
     finally:
         made.close()
+        made.join()
 
 
 def found(ids: Any) -> Any:
@@ -104,6 +105,21 @@ async def test_what_its_client_gave_up_is_not_encoded(
         assert await kept == [pocket.encode(PROBLEM)]
         assert left.cancelled()
     assert (counting.together, counting.alone) == ([], 1)
+
+
+@on_a_loop
+async def test_what_waits_when_it_is_closed_is_refused_and_so_is_what_comes(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with encoder(pocket, monkeypatch) as (made, counting):
+        waiting = [asyncio.create_task(made.requests([asked(PROBLEM)], found)) for _ in range(3)]
+        await asyncio.sleep(0)
+        made.close()
+        for each in (*waiting, made.requests([asked(PROBLEM)], found)):
+            with pytest.raises(Closing, match="The server is stopping"):
+                await each
+        await asyncio.to_thread(made.join)
+    assert (counting.together, counting.alone) == ([], 0)
 
 
 def holding(monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[threading.Event, threading.Event]:

@@ -44,6 +44,7 @@ async def test_an_owner_of_many_long_texts_holds_up_no_other(child: object) -> N
     await asyncio.gather(send("modest", "short"), send("other", f"o{long}"))
     assert len(recorder.order) <= 4, "others wait for no more than the texts before theirs"
     await asyncio.gather(*greedy)
-    await asyncio.to_thread(entrance.close)
+    entrance.close()
+    await asyncio.to_thread(entrance.join)
     assert recorder.order.index("sh") <= 2
     assert recorder.order.index("ox") <= 3

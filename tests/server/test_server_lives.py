@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import archer
+from archer.decoders.saber import Saber
 from archer.engine.engine import Engine
 from archer.engine.handle import Handle, PassRecord
 from archer.engine.job import Job
@@ -345,11 +346,46 @@ def test_told_to_stop_while_the_model_loads(pocket: Model) -> None:
         server.stop()
         thread.join(PATIENCE)
         assert ended == [0], "it did not wait for the load"
-        assert server.still_loading
+        assert server.still_working
     finally:
         go_on.set()
-    until(lambda: threading.active_count() <= before and not server.still_loading)
+    until(lambda: threading.active_count() <= before and not server.still_working)
     assert server.state.serving is None
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["one signal", "two signals"])
+def test_a_decoder_that_never_returns_does_not_keep_the_server(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    long = 30.0
+    monkeypatch.setattr(lifecycle, "CLOSE_SECONDS", long if again else 0.3)
+    monkeypatch.setattr(lifecycle, "FLUSH_SECONDS", 0.3)
+    free, reached = threading.Event(), threading.Event()
+
+    def never(*_: Any) -> Any:
+        reached.set()
+        assert free.wait(PATIENCE)
+        raise RuntimeError("it was let go")
+
+    server = Server(lambda: pocket, ServerSettings(drain=0.0), port=0)
+    thread, _ = running(server)
+    until(lambda: server.state.serving is not None)
+    monkeypatch.setattr(Saber, "step", never)
+    try:
+        with closing(Client(server).raw(CHAT, chat(archer={"method": "saber"}))):
+            assert reached.wait(PATIENCE)
+            began = time.monotonic()
+            server.stop()
+            until(lambda: server._closing is not None)
+            if again:
+                server.stop()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+            assert time.monotonic() - began < long / 3
+        assert server.still_working
+    finally:
+        free.set()
+    until(lambda: not server.still_working)
 
 
 def test_an_engine_that_ends_by_itself_ends_the_server(pocket: Model) -> None:

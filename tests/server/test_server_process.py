@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +174,43 @@ def test_told_to_stop_while_it_loads_it_ends_at_once() -> None:
         server.process.send_signal(signal.SIGTERM)
         assert server.end() == 0, server.wrote
     assert len(server.wrote.splitlines()) == 1, server.wrote
+
+
+NEVER = """import time
+from pydantic.dataclasses import dataclass
+from archer.extend import Rule
+from archer.extend import one_block
+@dataclass(frozen=True)
+class Never(Rule):
+    \"\"\"Never returns.\"\"\"
+    def canvas(self, state):
+        return one_block(state, state.masked)
+    def step(self, state, logits):
+        time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_method_that_never_returns_does_not_keep_the_process(
+    tmp_path: Path, signals: int
+) -> None:
+    """Without a second signal it gets the drain and a few seconds more."""
+    (tmp_path / "never.py").write_text(NEVER)
+    method = f"{tmp_path / 'never.py'}:Never"
+    drain = 60.0 if signals == 2 else 1.0
+    with process("--drain", str(drain), "--method", method, "--allow-own-code") as server:
+        client = server.ready()
+        with closing(client.raw(CHAT, chat(max_tokens=8))):
+            until(lambda: client.metric("num_requests_running") > 0)
+            began = time.monotonic()
+            for _ in range(signals):
+                server.process.send_signal(signal.SIGTERM)
+                time.sleep(0.2)
+            assert server.end() == 1
+            assert time.monotonic() - began < (10.0 if signals == 2 else drain + 20.0)
+    assert "does not end by itself" in server.wrote
+    assert "Traceback" not in server.wrote
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def serve(
     server = Server(model.load, settings, address.host, address.port)
     with at_level(address.log_level):
         code = server.run()
-    if server.still_loading:
+    if server.still_working:
         _end_here(code)
     return code
 

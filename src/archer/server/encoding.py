@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from archer.engine.batch import contained
+from archer.errors import Closing
 from archer.loading.text.text import Text
 from archer.request.fill import Fill
+from archer.server.refusals import STOPPING
 from archer.server.request_schema import Chat, Prompt
 
 COLLECTED = 0.002
@@ -45,10 +47,11 @@ class _Work:
 
 
 class PromptEncoder:
-    """One thread that encodes and checks; `close` ends it."""
+    """One thread that encodes and checks; `close` tells it to end, `join` waits until it has."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
+        self._closing = False
         self._waiting: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="archer-encoder", daemon=True)
         self._thread.start()
@@ -58,11 +61,18 @@ class PromptEncoder:
         loop = asyncio.get_running_loop()
         work = _Work(prompts, check, loop, loop.create_future())
         self._waiting.put(work)
+        if self._closing:  # afterwards: what is put before the end is settled by the thread
+            work.answer.cancel()
+            raise Closing(STOPPING)
         outcome: T = await work.answer
         return outcome
 
     def close(self) -> None:
+        """Refuse what waits and what comes; the thread ends after what it is at."""
+        self._closing = True
         self._waiting.put(None)
+
+    def join(self) -> None:
         self._thread.join()
 
     def _run(self) -> None:
@@ -76,9 +86,13 @@ class PromptEncoder:
             self._answer([work for work in batch if work is not None and not work.answer.done()])
 
     def _answer(self, batch: Sequence[_Work]) -> None:
-        rendered = self._together([each for work in batch for each in work.prompts])
+        prompts = [] if self._closing else [each for work in batch for each in work.prompts]
+        rendered = self._together(prompts)
         for work in batch:
             if work.answer.done():  # the client has left meanwhile
+                continue
+            if self._closing:
+                work.settle(Closing(STOPPING))
                 continue
             try:
                 with contained():

@@ -12,7 +12,7 @@ from archer.structure.confined import made_apart
 
 
 class Entrance:
-    """The encoder, and what takes turns before and beside it; `close` ends its thread."""
+    """The encoder, and what takes turns before and beside it; ended like the encoder."""
 
     def __init__(self, text: Text) -> None:
         self._text, self._encoder = text, PromptEncoder(text)
@@ -38,6 +38,9 @@ class Entrance:
 
     def close(self) -> None:
         self._encoder.close()
+
+    def join(self) -> None:
+        self._encoder.join()
 
     async def _encoded(
         self, generation: GenerationRequest, owner: str, check: Callable[[Encoded], T]

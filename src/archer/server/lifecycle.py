@@ -43,7 +43,7 @@ UNREAD_BYTES = 128 << 10
 FIRST_SECONDS = 600.0
 """For the first update."""
 CLOSE_SECONDS = 10.0
-"""For the threads of a server that could not be opened."""
+"""For the threads of a server, which end after what they are at: nobody waits for those that do not."""
 CUT = 1
 """Exit code where a request was cut off."""
 
@@ -74,11 +74,13 @@ class Server:
         self._born = time.monotonic()
         self._lost: ArcherError | None = None
         self._loading: threading.Thread | None = None
+        self._closing: threading.Thread | None = None
 
     @property
-    def still_loading(self) -> bool:
-        """Whether a thread loads the model, also one that `run` has not waited for."""
-        return self._loading is not None and self._loading.is_alive()
+    def still_working(self) -> bool:
+        """Whether a thread loads the model or decodes, also one that `run` has not waited for."""
+        threads = (self._loading, self._closing)
+        return any(each is not None and each.is_alive() for each in threads)
 
     @property
     def url(self) -> str:
@@ -105,7 +107,7 @@ class Server:
                     await self._stop.wait()
                 cut = await self._drain()
             finally:
-                await asyncio.to_thread(self._close)
+                await self._close()
                 web.should_exit = True
                 await serving
         if self._lost is not None:
@@ -158,21 +160,31 @@ class Server:
         if serving is None:
             return False
         serving.stopping = True
-        last = time.monotonic() + self._settings.drain
         if serving.busy:
             log.warning("Stopping: %s may finish.", _requests(serving.busy))
-        while serving.busy and time.monotonic() < last and not self._now.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await self._now.wait()
+        await self._wait(lambda: serving.busy > 0, self._settings.drain)
         if serving.busy:
             words = "was" if serving.busy == 1 else "were"
             log.warning("Stopped: %s %s cut off.", _requests(serving.busy), words)
         return bool(serving.busy)
 
-    def _close(self) -> None:
-        if self.state.serving is not None:
-            self.state.serving.close()
+    async def _wait(self, goes_on: Callable[[], bool], seconds: float) -> None:
+        """While something goes on, up to a limit or a second signal."""
+        last = time.monotonic() + seconds
+        while goes_on() and time.monotonic() < last and not self._now.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await self._now.wait()
+
+    async def _close(self) -> None:
+        """Cut off what runs; a pass that does not end is left behind."""
+        if self.state.serving is None:
+            return
+        self._closing = _closing(self.state.serving)
+        await self._wait(self._closing.is_alive, CLOSE_SECONDS)
+        await asyncio.to_thread(self._closing.join, FLUSH_SECONDS)
+        if self._closing.is_alive():
+            log.warning("Stopped: what was under way does not end by itself; it is left behind.")
 
     def _without_model(self, error: ArcherError) -> None:
         """A shard or the engine ended: requests fail, and the server with them.  Called on any thread."""
@@ -270,11 +282,16 @@ def open_serving(model: Model, settings: ServerSettings, state: State) -> Servin
         engine.start()
         first_update(model, engine)
     except BaseException:
-        closing = threading.Thread(target=serving.close, daemon=True)
-        closing.start()  # an engine whose first pass never ends cannot be closed
-        closing.join(CLOSE_SECONDS)
+        _closing(serving).join(CLOSE_SECONDS)
         raise
     return serving
+
+
+def _closing(serving: Serving) -> threading.Thread:
+    """Close it on a thread that nobody has to wait for: an engine whose pass never ends cannot be closed."""
+    closing = threading.Thread(target=serving.close, name="archer-closing", daemon=True)
+    closing.start()
+    return closing
 
 
 def first_update(model: Model, engine: Engine) -> None:
@@ -352,7 +369,7 @@ class AsgiApp:
         serving, self.state.serving = self.state.serving, None
         if serving is not None:
             serving.stopping = True
-            await asyncio.to_thread(serving.close)
+            await asyncio.to_thread(_closing(serving).join, CLOSE_SECONDS)
 
     def check(self) -> None:
         """Raise unless there is a model and its engine runs."""

@@ -17,6 +17,7 @@ from archer.errors import (
     words_of,
 )
 
+STOPPING = "The server is stopping; ask another one, or ask again later."
 INVALID = "invalid_request_error"
 MOST_PARAM = 200
 MOST_MESSAGE = 2000

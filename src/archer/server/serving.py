@@ -42,7 +42,7 @@ from archer.server.exchange import Exchange, Ticket
 from archer.server.fair_turns import on_a_thread
 from archer.server.metrics import Metrics
 from archer.server.outbox import Outbox
-from archer.server.refusals import Refusal, refusal
+from archer.server.refusals import STOPPING, Refusal, refusal
 from archer.server.request_schema import GenerationRequest, Prompt, texts_of
 from archer.server.settings import ServerSettings
 
@@ -138,7 +138,7 @@ class Serving:
     async def submit(self, generation: GenerationRequest, owner: str, arrived: float) -> Exchange:
         """Check, encode and enqueue; refuses all that can be refused. Cancelled, it leaves nothing."""
         if self.stopping:
-            raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
+            raise refusal(Closing(STOPPING))
         try:
             with contained():
                 choice = self._choice(generation)
@@ -200,8 +200,10 @@ class Serving:
         self.exchanges.discard(exchange)
 
     def close(self) -> None:
-        self.engine.close()
+        """Both threads are told; each ends after what it is at, which may be never."""
         self._entrance.close()
+        self.engine.close()
+        self._entrance.join()
 
     def _choice(self, generation: GenerationRequest) -> Choice:
         """The method, and its settings from wherever they stand in the request."""
