@@ -9,6 +9,7 @@ import pytest
 
 from archer.cli import main
 from archer.cli.messages import at_level, reporting
+from archer.request.request import Window
 
 
 def run(argv: list[str]) -> int:
@@ -77,6 +78,21 @@ def test_a_level_says_which_lines_are_written(
                 getattr(logging.getLogger("archer.access"), each)("the line: %s", each)
         logging.getLogger("archer.access").info("the line: afterwards")
     assert re.findall(r"the line: (\w+)", capsys.readouterr().err) == heard
+
+
+@pytest.mark.parametrize(("level", "lines"), [("error", 0), ("warning", 1)])
+def test_long_prompts_make_one_line_in_all(
+    level: str, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    window = Window(maximum=4096, trained=2048)
+    with reporting():
+        with at_level(level):
+            for number in range(20):
+                window.check(2000 + number, 100)
+        assert capsys.readouterr().err.count("archer: A prompt and its response") == lines
+        for _ in range(2):
+            window.check(2000, 100)
+    assert capsys.readouterr().err.count("exceed the 2048 positions") == 2, "a command tells always"
 
 
 def test_an_unknown_level_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -252,6 +252,27 @@ def test_a_broken_package_is_named_and_harms_nobody_else(
     assert build("saber+archer", {}).decoder == Saber()
 
 
+def test_a_broken_package_is_imported_once_and_told_once_however_often_clients_ask(
+    install: Installer, pocket: Model, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = install({"archer.decoders": {"bad": "broken_parts:Thing"}})
+    (folder / "broken_parts.py").write_text(
+        "import pathlib\n"
+        "with (pathlib.Path(__file__).parent / 'imports').open('a') as file:\n"
+        "    file.write('x')\n"
+        "raise RuntimeError('no such device')\n"
+    )
+    with serving(pocket) as client:
+        for _ in range(3):
+            assert "saber" in client.get("/v1/archer/methods").json["decoders"]
+            reply = client.ask(archer={"method": "bad"})
+            assert reply.status == 400
+            assert "no such device" in reply.json["error"]["message"]
+    assert (folder / "imports").read_text() == "x"
+    told = [each for each in caplog.records if "cannot be used" in each.getMessage()]
+    assert len(told) == 1
+
+
 def test_an_unknown_name_lists_those_of_other_packages(install: Installer) -> None:
     install()
     with pytest.raises(BadRequest, match="slow"):

@@ -110,14 +110,20 @@ def silence() -> Iterator[None]:
 
 @contextmanager
 def at_level(level: str) -> Iterator[None]:
-    """Log records of this level and above become lines while this lasts."""
+    """Log records of this level and above become lines while this lasts; a warning does once.
+
+    Otherwise each client of a server could make as many lines as it sends long prompts.
+    """
     log = logging.getLogger("archer")
     places: list[logging.Logger | logging.Handler] = [log, *log.handlers]
     before = [(each, each.level) for each in places]
     for each, _ in before:
         each.setLevel(level.upper())
     try:
-        yield
+        with warnings.catch_warnings():
+            unheard = level.upper() == "ERROR"
+            warnings.simplefilter("ignore" if unheard else "default", LongerThanTrained)
+            yield
     finally:
         for each, number in before:
             each.setLevel(number)

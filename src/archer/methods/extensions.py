@@ -19,6 +19,7 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         self.own, self.group = own, group
         self._adopt = adopt
         self._adopted: dict[str, Entry] = {}
+        self._broken: dict[str, str] = {}
         self._brought: dict[str, Entry] = {}
 
     @cached_property
@@ -32,6 +33,8 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
             return self.own[name]
         if name in self._brought:
             return self._brought[name]
+        if name in self._broken:  # clients of a server may name it as often as they like
+            raise BadRequest(self._broken[name])
         if name not in self._adopted:
             self._adopted[name] = self._load(self.offers[name])
         return self._adopted[name]
@@ -63,6 +66,7 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         """Look again at the next use: packages may have come or gone."""
         self.__dict__.pop("offers", None)
         self._adopted.clear()
+        self._broken.clear()
         self._brought.clear()
 
     def _load(self, point: EntryPoint) -> Entry:
@@ -70,7 +74,8 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         try:
             return self._adopt(point.load())
         except (Exception, SystemExit) as error:  # whatever a foreign module raises on import
-            raise BadRequest(
+            self._broken[point.name] = sentence = (
                 f"{point.name!r}{home} cannot be used: {point.value} gives "
                 f"{kind_and_cause(error)}. Mend or remove that package."
-            ) from error
+            )
+            raise BadRequest(sentence) from error

@@ -185,7 +185,7 @@ class Window:
         return cls(folder.shape.max_positions, folder.architecture.trained_window)
 
     def check(self, prompt: int, length: int) -> None:
-        """Refuse what does not fit; warn about what was never trained."""
+        """Refuse what does not fit; warn about what was never trained, in words that are always the same."""
         total = prompt + length
         if total > self.maximum:
             raise TooLong(
@@ -194,8 +194,8 @@ class Window:
             )
         if self.trained is not None and total > self.trained:
             warnings.warn(
-                f"A prompt of {prompt} tokens and a response of {length} exceed the {self.trained} "
-                "positions this model was trained on; expect poor text.",
+                f"A prompt and its response exceed the {self.trained} positions this model was trained on; "
+                "expect poor text.",
                 LongerThanTrained,
                 stacklevel=2,
             )

@@ -1,5 +1,6 @@
 """The routes."""
 
+import asyncio
 import json
 import logging
 import time
@@ -21,6 +22,7 @@ from archer.pages.page import POLICY, Player, Section
 from archer.pages.page import page as report_page
 from archer.server.access import owner_of, refused
 from archer.server.body import read_object
+from archer.server.error_log import ErrorLog
 from archer.server.infill import HINTS, InfillFields, infill_request
 from archer.server.infill import NEUTRAL as NEUTRAL_IN_INFILL
 from archer.server.metrics import Metrics
@@ -102,6 +104,8 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
         title="Archer", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
     )
 
+    errors = ErrorLog(log)
+
     async def answer(
         request: Request, parse: Callable[[Mapping[str, Any]], GenerationRequest]
     ) -> Response:
@@ -162,8 +166,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     @app.get("/v1/archer/methods", responses=_responses(401, 403))
     async def methods() -> Response:
         """Methods, decoders and caches with their settings."""
-        tables = (dict(table.usable(log.warning)) for table in (DECODERS, POLICIES))
-        return JSONResponse(method_list(*tables))
+        return JSONResponse(await asyncio.to_thread(_method_list, errors))
 
     @app.get("/health")
     async def health() -> Response:
@@ -213,6 +216,11 @@ async def _other(_: Request, error: Exception) -> Response:
 async def _mistake(_: Request, __: Exception) -> Response:
     """The framework raises the error again for `Access` to log."""
     return refused(unexpected())
+
+
+def _method_list(errors: ErrorLog) -> dict[str, Any]:
+    """Not on the loop: packages of others are imported by the first who asks."""
+    return method_list(*(dict(table.usable(errors.error)) for table in (DECODERS, POLICIES)))
 
 
 def _model(serving: Serving, id: str) -> dict[str, Any]:
