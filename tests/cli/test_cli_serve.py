@@ -3,13 +3,17 @@
 import logging
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from archer.cli import main
 from archer.cli.messages import at_level, reporting
+from archer.cli.serve import AddressOptions, LimitOptions, ServingOptions
 from archer.request.request import Window
+from archer.server.settings import ServerSettings
 
 
 def run(argv: list[str]) -> int:
@@ -32,6 +36,7 @@ WRONG = [
         ["--cors-origin", "https://a.example", "--cors-origin", "https://*.example"],
         "--cors-origin should be an origin",
     ),
+    (["--ignore", "min_p,max_tokens"], "--ignore should name fields that are refused otherwise ("),
     (["--served-model-name", ""], "--served-model-name should have at least 1"),
     (["--host", "no.such.host.example", "--without-key"], "cannot listen at no.such.host.example"),
 ]
@@ -78,6 +83,25 @@ def test_a_level_says_which_lines_are_written(
                 getattr(logging.getLogger("archer.access"), each)("the line: %s", each)
         logging.getLogger("archer.access").info("the line: afterwards")
     assert re.findall(r"the line: (\w+)", capsys.readouterr().err) == heard
+
+
+def test_options_are_the_settings_of_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is there once, with the type and the default of its field, and with its help."""
+    assert run(["serve", "--help"]) == 0
+    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
+    groups = (ServingOptions, AddressOptions, LimitOptions)
+    options = [each for group in groups for each in fields(group)]
+    types = {each.name: each.type for each in options}
+    for name, field in ServerSettings.model_fields.items():
+        assert field.description, name
+        if name == "page":
+            continue
+        (option,) = [each for each in options if each.name == name]
+        assert option.default == field.default
+        assert get_args(types[name])[0] == get_type_hints(ServerSettings)[name]
+        first = " ".join(field.description.split()).split(" [default")[0].split(",")[0]
+        assert first in shown, name
+        assert f"--{name.replace('_', '-')} " in shown
 
 
 @pytest.mark.parametrize(("level", "lines"), [("error", 0), ("warning", 1)])

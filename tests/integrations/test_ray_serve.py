@@ -95,7 +95,7 @@ def test_options_are_the_same_wherever_they_are_written() -> None:
 
     here = {name: field.default for name, field in RaySettings.model_fields.items()}
     here_alone = {"replicas", "max_replicas", "target", "page", "preset", "api_key_file"}
-    here_alone |= {"without_key", "method", "served_model_name", "cors_origin"}
+    here_alone |= {"without_key", "method", "served_model_name", "cors_origin", "ignore"}
     here_alone |= {"allow_own_code", "allow_weight_updates"}
     there = {each.name: each.default for each in fields(LimitOptions)}
     assert here.pop("source") == Source(ModelOptions().model)

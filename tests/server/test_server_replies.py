@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from archer.cli import main
 from archer.decoders.wino import Wino
@@ -19,6 +20,7 @@ from archer.methods.catalogue import DEFAULT_METHOD
 from archer.methods.presets import Preset
 from archer.model import Model
 from archer.results.trace import End, Start, Update, updates
+from archer.server.settings import ServerSettings
 from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving
 
 SHORT = 16
@@ -610,3 +612,40 @@ def test_a_method_that_cannot_be_served_is_refused_at_the_start(
 ) -> None:
     assert main(["serve", *options]) == 2
     assert phrase in capsys.readouterr().err
+
+
+PENALTIES = {"frequency_penalty": 0.5, "presence_penalty": 1.0}
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT, "/infill"])
+def test_fields_that_the_operator_ignores_are_left_out_and_named_in_the_reply(
+    pocket: Model, path: str
+) -> None:
+    """Also in a stream; a value that changes nothing is not worth a word, and other fields are refused."""
+    body: dict[str, Any] = {"model": "pocket", "max_tokens": 4, "prompt": "def"}
+    if path == CHAT:
+        body = chat(max_tokens=4)
+    elif path == "/infill":
+        body = {"input_prefix": "def", "input_suffix": "\n", "n_predict": 4}
+    with serving(pocket, ignore=tuple(PENALTIES)) as client:
+        plain = client.post(path, body)
+        for stream in (False, True):
+            reply = client.post(path, body | PENALTIES | {"stream": stream})
+            assert reply.status == 200
+            assert reply.headers["archer-ignored"] == "frequency_penalty, presence_penalty"
+        reply = client.post(path, body | {"frequency_penalty": 0, "presence_penalty": 1})
+        assert reply.headers["archer-ignored"] == "presence_penalty"
+        if path != "/infill":
+            assert reply.json["choices"] == plain.json["choices"]
+        assert "archer-ignored" not in plain.headers
+        refused = client.post(path, body | PENALTIES | {"logit_bias": {"1": 1}})
+        assert (refused.status, refused.json["error"]["param"]) == (400, "logit_bias")
+
+
+def test_nothing_is_ignored_unless_the_operator_says_so(client: Client) -> None:
+    for name, value in PENALTIES.items():
+        refused = client.post(CHAT, chat() | {name: value})
+        assert (refused.status, refused.json["error"]["param"]) == (400, name)
+    for wrong in ("max_tokens", "frequency-penalty", ""):
+        with pytest.raises(ValidationError, match=r"fields that are refused otherwise .*min_p"):
+            ServerSettings(ignore=(wrong,))

@@ -3,24 +3,62 @@
 import os
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 from pydantic import ValidationError
 
 from archer.cli.messages import at_level
-from archer.cli.numbers import MaybeWhole, Whole
+from archer.cli.numbers import Whole, names, whole
 from archer.cli.options import DEFAULT_MODEL, SERVE, ModelOptions, require
 from archer.errors import BadRequest
 from archer.server.settings import ServerSettings
 
-DEFAULT = ServerSettings()
+T = TypeVar("T")
+
+
+def taken(*fields: str) -> Callable[[type[T]], type[T]]:
+    """Gives a group of options these fields of the server's settings: type, default and help are theirs."""
+
+    def give(group: type[T]) -> type[T]:
+        types = get_type_hints(ServerSettings)
+        for name in fields:
+            field = ServerSettings.model_fields[name]
+            words = " ".join((field.description or "").split())
+            parameter = Parameter(help=words, **_as_typed(types[name]))
+            group.__annotations__[name] = Annotated[types[name], parameter]
+            setattr(group, name, field.default)
+        return group
+
+    return give
+
+
+def _as_typed(kind: Any) -> dict[str, Any]:
+    """How a value of this type is written: whole numbers as they are, several names behind one another."""
+    if get_origin(kind) is tuple:
+        return {"converter": names, "n_tokens": 1}
+    return {"converter": whole} if int in (kind, *get_args(kind)) else {}
+
+
+LIMITS = (
+    "budget",
+    "memory",
+    "max_length",
+    "queue",
+    "queue_timeout",
+    "timeout",
+    "rows_per_key",
+    "drain",
+)
+ADDRESS = ("api_key_file", "without_key", "served_model_name", "cors_origin")
+REST = [name for name in ServerSettings.model_fields if name not in (*LIMITS, *ADDRESS, "page")]
 
 
 @Parameter(name="*", group="Address")
 @dataclass(frozen=True)
+@taken(*ADDRESS)
 class AddressOptions:
     """Where the server listens, and to whom."""
 
@@ -28,44 +66,23 @@ class AddressOptions:
     """Address to listen on; anything but localhost requires a key."""
     port: Whole = 8000
     """Port; 0 picks a free one, which is printed when the server is ready."""
-    api_key_file: Path | None = None
-    """File with API keys, one per line; without it, anyone on this machine may send requests."""
-    without_key: bool = False
-    """Listen on a public address without requiring a key."""
-    no_page: bool = False
-    """Leave out the page at /."""
-    served_model_name: str | None = None
-    """What clients call the model [default: the hub id, or the folder's name]."""
-    cors_origin: tuple[str, ...] = ()
-    """Origin whose pages may read answers, such as https://chat.example; may be given several times."""
-    log_level: Literal["error", "warning", "info"] = "warning"
-    """What is written to stderr; info adds a line per request, which never holds its prompt."""
 
 
 @Parameter(name="*", group="Limits")
 @dataclass(frozen=True)
+@taken(*LIMITS)
 class LimitOptions:
     """How much the server takes on, and for how long."""
 
-    budget: MaybeWhole = DEFAULT.budget
-    """Columns per pass [default: measured at the start]."""
-    memory: float | None = DEFAULT.memory
-    """GiB for running requests [default: half of what is free at the start]."""
-    max_length: Whole = DEFAULT.max_length
-    """Longest response allowed, in tokens."""
-    queue: Whole = DEFAULT.queue
-    """Maximum number of waiting prompts."""
-    queue_timeout: float = DEFAULT.queue_timeout
-    """Maximum seconds that a request may wait."""
-    timeout: float = DEFAULT.timeout
-    """Maximum seconds from arrival to the last token."""
-    rows_per_key: Whole = DEFAULT.rows_per_key
-    """Maximum responses that one key may have running at a time."""
-    drain: float = DEFAULT.drain
-    """Seconds that running requests get to finish when the server is asked to stop."""
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+@taken(*REST)
+class ServingOptions:
+    """What it answers, and how."""
 
 
-DEFAULT_ADDRESS = AddressOptions()
+DEFAULT_SERVING, DEFAULT_ADDRESS = ServingOptions(), AddressOptions()
 DEFAULT_LIMITS = LimitOptions()
 
 
@@ -74,36 +91,23 @@ def serve(
     model: ModelOptions = DEFAULT_MODEL,
     address: AddressOptions = DEFAULT_ADDRESS,
     limits: LimitOptions = DEFAULT_LIMITS,
-    method: str | None = None,
-    allow_own_code: bool = False,
-    preset: Path | None = None,
-    allow_weight_updates: Path | None = None,
+    serving: ServingOptions = DEFAULT_SERVING,
+    no_page: bool = False,
+    log_level: Literal["error", "warning", "info"] = "warning",
 ) -> int:
     """Serve a model through OpenAI's API; / is a page on which you can watch it decode.
 
     Args:
-        method: Method for requests that name none [default: what the model was released with].
-        allow_own_code: Let --method name code in a file, ./mine.py:MyDecoder, which then runs in the server.
-        preset: The same as a preset file from `archer tune`, with settings.
-        allow_weight_updates: Let clients with a key change the weights to those of folders below this one.
+        no_page: Leave out the page at /.
+        log_level: What is written to stderr; info adds a line per request, which never holds its prompt.
     """
     require("The server", SERVE, "serve")
-    settings = _settings(
-        **asdict(limits),
-        api_key_file=address.api_key_file,
-        without_key=address.without_key,
-        page=not address.no_page,
-        method=method,
-        allow_own_code=allow_own_code,
-        served_model_name=address.served_model_name,
-        cors_origin=address.cors_origin,
-        preset=preset,
-        allow_weight_updates=allow_weight_updates,
-    )
+    options = asdict(serving) | asdict(address) | asdict(limits) | {"page": not no_page}
+    settings = _settings(**{name: options[name] for name in ServerSettings.model_fields})
     from archer.server.lifecycle import Server
 
     server = Server(model.load, settings, address.host, address.port)
-    with at_level(address.log_level):
+    with at_level(log_level):
         code = server.run()
     if server.still_working:
         _end_here(code)

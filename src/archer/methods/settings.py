@@ -60,7 +60,8 @@ class Settings(dict[str, Setting]):
 
 def described(part: Part) -> Settings:
     """The settings of one part that its name leaves open."""
-    meanings = _meanings(part.make)
+    make: Any = part.make
+    meanings = _meanings(make)
     return Settings(
         (
             item.name,
@@ -73,7 +74,8 @@ def described(part: Part) -> Settings:
 
 def allowed(part: Part, name: str) -> str:
     """What a setting may be, in words, from its declaration."""
-    schema = _declared(part.make)[name]
+    make: Any = part.make
+    schema = _declared(make)[name]
     kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
     return " or ".join(_in_words(kind) for kind in kinds)
 

@@ -23,7 +23,8 @@ HEADERS: Mapping[str, str] = {
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
 }
-
+IGNORED = "archer-ignored"
+"""The header of a reply that names the fields of its request that were ignored."""
 VERBS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 ALLOWED: Mapping[str, str] = {
     "access-control-allow-methods": "GET, POST",
@@ -124,7 +125,7 @@ class Access:
         origin, vary = Headers(scope=scope).get("origin"), {"vary": "origin"}
         if origin is None or origin not in self._origins:
             return vary
-        exposed = {"access-control-expose-headers": "retry-after"}
+        exposed = {"access-control-expose-headers": f"retry-after, {IGNORED}"}
         return vary | exposed | {"access-control-allow-origin": origin}
 
     def _admit(self, scope: Scope) -> None:

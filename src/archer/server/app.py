@@ -20,14 +20,14 @@ from archer.methods.settings import DECODERS, POLICIES, method_list
 from archer.pages import embed, player
 from archer.pages.page import POLICY, Player, Section
 from archer.pages.page import page as report_page
-from archer.server.access import owner_of, refused
+from archer.server.access import IGNORED, owner_of, refused
 from archer.server.body import read_object
 from archer.server.error_log import ErrorLog
 from archer.server.infill import HINTS, InfillFields, infill_request
 from archer.server.infill import NEUTRAL as NEUTRAL_IN_INFILL
 from archer.server.metrics import Metrics
 from archer.server.refusals import Refusal, unexpected
-from archer.server.request_reading import chat_request, text_request
+from archer.server.request_reading import chat_request, text_request, unsupported
 from archer.server.request_schema import (
     NEUTRAL,
     ChatFields,
@@ -98,8 +98,13 @@ class State:
         return None if self.serving is None else self.serving.engine.status()
 
 
-def create_app(state: State, *, with_page: bool = True) -> FastAPI:
-    """The application over a state that others bring to life and to its end."""
+def create_app(
+    state: State, *, with_page: bool = True, ignored: frozenset[str] = frozenset()
+) -> FastAPI:
+    """The application over a state that others bring to life and to its end.
+
+    `ignored`: fields that are not supported and are left out instead of refused.
+    """
     app = FastAPI(
         title="Archer", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -107,14 +112,19 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     errors = ErrorLog(log)
 
     async def answer(
-        request: Request, parse: Callable[[Mapping[str, Any]], GenerationRequest]
+        request: Request,
+        parse: Callable[[Mapping[str, Any]], GenerationRequest],
+        declared: type[Fields],
+        neutral: Mapping[str, Sequence[Any]] = NEUTRAL,
     ) -> Response:
         arrived = time.monotonic()
         try:
-            generation = parse(await read_object(request))
+            body = await read_object(request)
+            left_out = ignored.intersection(unsupported(body, neutral, declared))
+            generation = parse({name: body[name] for name in body if name not in left_out})
             serving = state.ready()
             if generation.length == 0:
-                return nothing_written(serving, generation)
+                return _telling(nothing_written(serving, generation), left_out)
             entering = serving.submit(generation, owner_of(request.scope), arrived)
             exchange = await unless_gone(request.receive, entering)
         except Refusal as error:
@@ -122,26 +132,27 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
             raise
         if exchange is None:
             return Response(status_code=NOBODY_READS)
-        return (
+        response = (
             EventStream(serving, exchange)
             if generation.stream
             else await plain(serving, exchange, request)
         )
+        return _telling(response, left_out)
 
     @app.post("/v1/chat/completions", **_described(ChatFields))
     async def chat_completions(request: Request) -> Response:
         """Answer a conversation."""
-        return await answer(request, chat_request)
+        return await answer(request, chat_request, ChatFields)
 
     @app.post("/v1/completions", **_described(TextFields))
     async def completions(request: Request) -> Response:
         """Continue texts as they stand, without the chat template."""
-        return await answer(request, text_request)
+        return await answer(request, text_request, TextFields)
 
     @app.post("/infill", **_described(InfillFields, NEUTRAL_IN_INFILL, HINTS))
     async def infill(request: Request) -> Response:
         """Write what stands between two texts, in llama.cpp's words."""
-        return await answer(request, infill_request)
+        return await answer(request, infill_request, InfillFields, NEUTRAL_IN_INFILL)
 
     @app.post("/update_weights_from_disk", responses=_responses(400, 401, 403, 408, 413, 415, 503))
     async def update_weights(request: Request) -> Response:
@@ -196,6 +207,13 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     app.add_exception_handler(HTTPException, _other)
     app.add_exception_handler(Exception, _mistake)
     return app
+
+
+def _telling(response: Response, ignored: Collection[str]) -> Response:
+    """The reply, which says what of its request was ignored; also a stream, before its first chunk."""
+    if ignored:
+        response.headers[IGNORED] = ", ".join(sorted(ignored))
+    return response
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -25,7 +25,7 @@ FEWEST = 8
 """Connections below which it makes no sense to serve."""
 
 
-class Closable(Protocol):
+class OpenLine(Protocol):
     """A connection that can be closed because nothing is under way on it, or nothing whole."""
 
     def make_room(self) -> None: ...
@@ -83,11 +83,11 @@ class Connections:
     def __init__(self, bounds: ConnectionLimits) -> None:
         self.bounds = bounds
         self._open: Counter[Hashable] = Counter()
-        self._idle: OrderedDict[Closable, Hashable] = OrderedDict()
+        self._idle: OrderedDict[OpenLine, Hashable] = OrderedDict()
         """Longest first."""
-        self._incomplete: OrderedDict[Closable, Hashable] = OrderedDict()
+        self._incomplete: OrderedDict[OpenLine, Hashable] = OrderedDict()
         """Those whose request has begun and not arrived whole; oldest first."""
-        self._closing: dict[Closable, Hashable] = {}
+        self._closing: dict[OpenLine, Hashable] = {}
         """Those that were told to close and have not done so yet."""
         self._arriving = 0
         """Accepted, and not heard of since."""
@@ -97,7 +97,7 @@ class Connections:
         """All places are taken, some by connections that may be idle in a moment and make room."""
         return self._arriving > 0 and self._count() >= self.bounds.most + self.bounds.kept
 
-    def made(self, connection: Closable, address: str) -> bool:
+    def made(self, connection: OpenLine, address: str) -> bool:
         """A connection that was counted in is there; whether it is beyond the limits.
 
         Then it gets signs of life only.
@@ -122,7 +122,7 @@ class Connections:
         self._arriving += 1
         return True
 
-    def idle(self, connection: Closable, address: str) -> None:
+    def idle(self, connection: OpenLine, address: str) -> None:
         """From now on nothing is under way on it; of several that were accepted at once, older ones go."""
         network = network_of(address)
         self._incomplete.pop(connection, None)
@@ -133,17 +133,17 @@ class Connections:
         elif self._count() > self.bounds.most:
             self._close_idle_of(None, but=connection)
 
-    def begun(self, connection: Closable, address: str) -> None:
+    def begun(self, connection: OpenLine, address: str) -> None:
         """A request has begun on it, and the rest of it is still to come."""
         self._idle.pop(connection, None)
         self._incomplete.setdefault(connection, network_of(address))
 
-    def busy(self, connection: Closable) -> None:
+    def busy(self, connection: OpenLine) -> None:
         """It has sent a whole request."""
         self._idle.pop(connection, None)
         self._incomplete.pop(connection, None)
 
-    def gone(self, connection: Closable, address: str) -> None:
+    def gone(self, connection: OpenLine, address: str) -> None:
         """It is closed; its descriptor is free again."""
         network = network_of(address)
         self.busy(connection)
@@ -159,7 +159,7 @@ class Connections:
             return self._open.total() - len(closing)
         return self._open[network] - sum(own == network for own in closing)
 
-    def _close_idle_of(self, network: Hashable, but: Closable | None = None) -> bool:
+    def _close_idle_of(self, network: Hashable, but: OpenLine | None = None) -> bool:
         longest = (
             each
             for each, own in self._idle.items()
@@ -174,7 +174,7 @@ class Connections:
             oldest = next(each for each, own in self._incomplete.items() if own == most)
             self._close(oldest, self._incomplete)
 
-    def _close(self, connection: Closable | None, among: dict[Closable, Hashable]) -> bool:
+    def _close(self, connection: OpenLine | None, among: dict[OpenLine, Hashable]) -> bool:
         if connection is None:
             return False
         self._closing[connection] = among.pop(connection)

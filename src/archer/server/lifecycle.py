@@ -16,6 +16,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from archer.engine.engine import Engine
@@ -215,7 +216,7 @@ class Server:
 
     def _config(self) -> ProtocolConfig:
         keys = self._settings.keys
-        app = create_app(self.state, with_page=self._settings.page)
+        app = application(self.state, self._settings)
         return ProtocolConfig(
             self._connections,
             Access(
@@ -237,6 +238,11 @@ class Server:
             timeout_keep_alive=int(bounds.IDLE_SECONDS),
             timeout_graceful_shutdown=int(FLUSH_SECONDS),
         )
+
+
+def application(state: State, settings: ServerSettings) -> FastAPI:
+    """The routes as an operator wants them."""
+    return create_app(state, with_page=settings.page, ignored=frozenset(settings.ignore))
 
 
 class _Web(uvicorn.Server):
@@ -353,7 +359,7 @@ class AsgiApp:
         self._load, self._settings = load, settings
         self.state = State()
         local = not settings.keys and not settings.without_key
-        app = create_app(self.state, with_page=settings.page)
+        app = application(self.state, settings)
         self._app = Access(app, settings.keys, local, settings.cors_origin)
 
     async def open(self) -> None:

@@ -1,6 +1,6 @@
 """From the body of a request to what it asks for, or to a refusal that names the field.
 
-What means nothing here must be neutral; nothing is ignored.
+What means nothing here must be neutral; nothing is ignored but what the operator said.
 """
 
 from collections.abc import Mapping, Sequence
@@ -295,16 +295,27 @@ def without_neutral(
     declared: type[Fields],
 ) -> dict[str, Any]:
     """Drops fields whose value changes nothing; refuses the same fields with any other value."""
-    kept = {}
-    for name, value in body.items():
-        if name in declared.model_fields or name not in table:
-            kept[name] = value
-        elif value is not None and not any(_same(value, each) for each in table[name]):
-            words = f"The field {prefix + name!r} is not supported here"
-            allowed = ", ".join(map(repr, table[name]))
-            sentence = f"{words}; leave it out." if not allowed else f"{words} beyond {allowed}."
-            raise Refusal(400, sentence, param=prefix + name)
-    return kept
+    for name in unsupported(body, table, declared):
+        words = f"The field {prefix + name!r} is not supported here"
+        allowed = ", ".join(map(repr, table[name]))
+        sentence = f"{words}; leave it out." if not allowed else f"{words} beyond {allowed}."
+        raise Refusal(400, sentence, param=prefix + name)
+    own = declared.model_fields
+    return {name: value for name, value in body.items() if name in own or name not in table}
+
+
+def unsupported(
+    body: Mapping[str, Any], table: Mapping[str, Sequence[Any]], declared: type[Fields]
+) -> list[str]:
+    """The fields of a body that mean nothing here and have a value that would change something."""
+    return [
+        name
+        for name, value in body.items()
+        if name in table
+        and name not in declared.model_fields
+        and value is not None
+        and not any(_same(value, each) for each in table[name])
+    ]
 
 
 def _same(value: Any, other: Any) -> bool:

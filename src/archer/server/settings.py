@@ -21,45 +21,54 @@ Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(gt=0, le=MOST)]
 Origin = Annotated[str, AfterValidator(lambda origin: check_origin(origin)), Field(max_length=256)]
 
+Ignored = Annotated[str, AfterValidator(lambda name: check_ignored(name))]
+
 
 class ServerSettings(BaseModel):
-    """How a server works; named like the options of `archer serve`. Its files are read where it runs."""
+    """How a server works; the options of `archer serve` are made of it.  Its files are read where it runs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     budget: Count | None = None
     """Columns per pass [default: measured at the start]."""
     memory: Amount | None = None
     """GiB for running requests [default: half of what is free at the start]."""
     max_length: Count = 1024
-    """Tokens of a response."""
+    """Longest response allowed, in tokens."""
     queue: Count = 64
-    """Requests that wait; the next one is refused."""
+    """Maximum number of waiting prompts."""
     queue_timeout: Amount = 60.0
-    """Seconds that a request may wait."""
+    """Maximum seconds that a request may wait."""
     timeout: Amount = 600.0
-    """Seconds from arrival to the last token."""
+    """Maximum seconds from arrival to the last token."""
     rows_per_key: Count = 16
-    """Rows that one API key may have running."""
+    """Maximum responses that one key may have running at a time."""
     drain: Annotated[float, Field(ge=0, le=MOST)] = 30.0
-    """Seconds for what is running when the server is told to stop."""
+    """Seconds that running requests get to finish when the server is asked to stop."""
     api_key_file: Path | None = None
-    """One key per line."""
+    """File with API keys, one per line; without it, anyone on this machine may send requests."""
     without_key: bool = False
-    """Answer to every name although there is no key: where something in front decides who may ask."""
+    """Answer to anyone, by any name, without a key: where something in front decides who may ask."""
     page: bool = True
-    method: str | None = None
-    """How requests are decoded that name no method [default: what the model was released with]."""
-    allow_own_code: bool = False
-    """The method may be code in a file, ./mine.py:MyDecoder, which runs here; requests may name it, too."""
+    """Serve the page at /."""
     served_model_name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """What clients call the model [default: the hub id, or the folder's name]."""
     cors_origin: tuple[Origin, ...] = ()
-    """Origins whose pages may read answers, each exactly as a browser sends it."""
+    """Origin whose pages may read answers, such as https://chat.example; may be given several times."""
+    method: str | None = None
+    """Method for requests that name none [default: what the model was released with]."""
+    allow_own_code: bool = False
+    """Let the method be code in a file, ./mine.py:MyDecoder, which runs in the server; requests may name it,
+    too."""
     preset: Path | None = None
-    """The same by a file, with settings."""
+    """The same as a preset file from `archer tune`, with settings."""
+    ignore: tuple[Ignored, ...] = ()
+    """Unsupported fields to ignore instead of refusing them, such as frequency_penalty,presence_penalty;
+    replies say which were."""
     allow_weight_updates: Path | None = None
-    """Folder below which new weights may lie that clients with a key have the server take over."""
+    """Let clients with a key change the weights to those of folders below this one."""
 
     @property
     def memory_bytes(self) -> int | None:
@@ -117,6 +126,15 @@ def check_origin(origin: str) -> str:
             "should be an origin such as https://chat.example or http://localhost:3000"
         )
     return origin
+
+
+def check_ignored(name: str) -> str:
+    """Refuse what is no field that would be refused: a mistyped name would ignore nothing."""
+    from archer.server.request_schema import NEUTRAL
+
+    if name not in NEUTRAL:
+        raise ValueError(f"should name fields that are refused otherwise ({', '.join(NEUTRAL)})")
+    return name
 
 
 def read_keys(path: Path) -> tuple[str, ...]:
