@@ -50,9 +50,9 @@ from archer.results.completion import Completion
 from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions
 from archer.results.provenance import LOADED_BY, Recipe
-from archer.results.score import TextScore
+from archer.results.score import By, TextScore
 from archer.score.choices import choose
-from archer.score.score import By, score, scored_pairs, scoring
+from archer.score.score import score, scored_pairs, scoring
 from archer.structure.token_automaton import Vocabulary
 
 P = ParamSpec("P")
@@ -338,6 +338,7 @@ class Model:
         cached: bool = False,
         prompt_mask: float | None = None,
         method: str | Method | None = None,
+        preset: str | None = None,
         chat: bool = True,
         allow_special: bool = False,
         batch: int | None = None,
@@ -353,8 +354,8 @@ class Model:
         - "one-step": d1's, one look at a text of masks, `prompt_mask` of the prompt masked as well (0.15).
         - "coupled": coupled-GRPO's, three looks per draw.
         - "confidence": iLLaDA's, for ranking answers: tokens are revealed, the most probable one first.
-        - "replay": exact for the decoder named by `method` and `settings`, by default entropy at temperature
-          1; refused for decoders under which a text has no probability that can be computed.
+        - "replay": exact for the decoder named by `method`, `preset` and `settings`, by default entropy at
+          temperature 1; refused for decoders under which a text has no probability that can be computed.
 
         `draws` and `seed` are for the first three.  `cached` computes the prompt once for all looks at a
         text, which is cheaper and not quite the same.  See "Likelihood and rollouts" in the documentation for
@@ -369,6 +370,7 @@ class Model:
             cached=cached,
             prompt_mask=prompt_mask,
             method=method,
+            preset=preset,
             settings=settings,
         )
         pairs = scored_pairs(self, prompts, texts, chat=chat, allow_special=allow_special)

@@ -38,6 +38,33 @@ def test_a_replay_takes_a_method(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["log_likelihood"] == pytest.approx(wanted.log_likelihood, abs=1e-3)
 
 
+def test_a_replay_takes_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["score", ANSWERS[0], "--prompt", PROMPT, "--preset", "paper", "--method"]
+    replayed = [*given, "entropy+archer", "--by", "replay", "--temperature", "1", "--json"]
+    assert main(replayed) == 0
+    (scored,) = json.loads(capsys.readouterr().out)["scores"]
+    options = {"method": "entropy+archer", "radius": 8, "temperature": 1.0}
+    (wanted,) = load("pocket").score(PROMPT, ANSWERS[0], "replay", **options)
+    assert scored["log_likelihood"] == pytest.approx(wanted.log_likelihood, abs=1e-3)
+    assert scored["columns"] == wanted.columns
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--preset", "paper"], "preset belongs to by='replay'"),
+        (["--trace", "trace.jsonl"], "Unknown option"),
+        (["--out", "answers.jsonl"], "Unknown option"),
+        (["--quiet"], "Unknown option"),
+    ],
+)
+def test_what_a_score_does_not_use_is_refused(
+    options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", ANSWERS[0], "--prompt", PROMPT, *options]) != 0
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

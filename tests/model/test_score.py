@@ -74,7 +74,15 @@ def looked(model: Model, text: Sequence[int], hidden: Sequence[bool]) -> Tensor:
 
 def plan_of(model: Model, by: Any, draws: int, seed: int = 0, text: Any = TEXT) -> estimators.Plan:
     how = scoring.scoring(
-        model, by, draws, seed, cached=False, prompt_mask=None, method=None, settings={}
+        model,
+        by,
+        draws,
+        seed,
+        cached=False,
+        prompt_mask=None,
+        method=None,
+        preset=None,
+        settings={},
     )
     _, plan = how.method_for(Form(tuple(PROMPT)), text, model)
     assert plan is not None
@@ -395,6 +403,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "odd": ({"draws": 3}, "come in pairs that balance each other: take 4"),
     "nothing drawn": ({"by": "replay", "draws": 4}, "'replay' draws nothing"),
     "foreign method": ({"method": "entropy"}, "method belongs to by='replay'"),
+    "foreign preset": ({"preset": "paper"}, "preset belongs to by='replay'"),
+    "preset that rolls back": ({"by": "replay", "preset": "paper"}, "takes tokens back"),
     "foreign setting": ({"temperature": 1.0}, "temperature belongs to by='replay'"),
     "foreign mask": ({"prompt_mask": 0.1}, "prompt_mask belongs to by='one-step'"),
     "share": ({"by": "one-step", "prompt_mask": 2}, "a share from 0 to 1"),

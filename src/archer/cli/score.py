@@ -1,29 +1,30 @@
 """`archer score`: how probable a model finds texts."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from archer.cli.generate import DEFAULT_METHOD, DEFAULT_OUTPUT, read_text
+from archer.cli.generate import DEFAULT_METHOD, read_text
 from archer.cli.numbers import MaybeWhole, Whole
-from archer.cli.options import DEFAULT_MODEL, MethodOptions, ModelOptions, OutputOptions
-from archer.cli.output import emit, write_text
+from archer.cli.options import DEFAULT_MODEL, MethodOptions, ModelOptions
+from archer.cli.output import Json, emit, write_text
 from archer.errors import BadRequest
+from archer.results.score import By
 
 
 def score(
     *texts: str,
     prompt: str | None = None,
     prompt_file: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
-    by: Literal["elbo", "one-step", "coupled", "confidence", "replay"] = "elbo",
+    by: By = "elbo",
     draws: MaybeWhole = None,
     seed: Whole = 0,
     cached: bool = False,
     raw: bool = False,
     model: ModelOptions = DEFAULT_MODEL,
     method: MethodOptions = DEFAULT_METHOD,
-    output: OutputOptions = DEFAULT_OUTPUT,
+    json: Json = False,
 ) -> int:
     """Estimate how probable each text is as the answer to a prompt, in nats.
 
@@ -44,7 +45,6 @@ def score(
     given = prompt if prompt_file is None else read_text(prompt_file)
     chosen = method.chosen()
     loaded = model.load()
-    settings: dict[str, Any] = {**chosen.settings}
     scores = loaded.score(
         given or "",
         list(texts),
@@ -54,7 +54,8 @@ def score(
         cached=cached,
         chat=not raw,
         method=chosen.method or None,
-        **settings,
+        preset=chosen.preset,
+        **chosen.settings,
     )
     result = {"model": loaded.name, "scores": [each.as_dict() for each in scores]}
 
@@ -63,5 +64,5 @@ def score(
             error = "" if not each.standard_error else f" ± {each.standard_error:.2g}"
             write_text(f"{each.log_likelihood:.4f}{error}  {text!r}")
 
-    emit(result, show, json=output.json)
+    emit(result, show, json=json)
     return 0

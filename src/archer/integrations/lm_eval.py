@@ -18,7 +18,7 @@ from archer.loading.text.text import Text
 from archer.methods.build import Choice, resolve
 from archer.model import load
 from archer.request.request import Request
-from archer.score.score import By
+from archer.results.score import By
 
 GREEDY = "confidence"
 """What says whether a continuation is the greedy one: LLaDA's decoding, one token per update."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+By: TypeAlias = Literal["elbo", "one-step", "coupled", "confidence", "replay"]
+"""The estimators."""
 LARGEST_EXPONENT = 709.0
 """Of a number that float64 holds."""
 

@@ -13,7 +13,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from archer.request.fill import Fill
 from archer.request.prepare import encoded
 from archer.request.request import Form, Request, Window, as_list, check_ids
 from archer.results.completion import Completion
-from archer.results.score import TextScore
+from archer.results.score import By, TextScore
 from archer.score.estimators import Plan, coupled, elbo, one_step
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from archer.request.request import Prompts
     from archer.results.step import Step
 
-By = Literal["elbo", "one-step", "coupled", "confidence", "replay"]
 DRAWS: Mapping[str, int] = {"elbo": 128, "one-step": 1, "coupled": 1}
 """By default; the others draw nothing."""
 MOST_DRAWS = 100_000
@@ -135,6 +134,7 @@ def scoring(
     cached: bool,
     prompt_mask: Any,
     method: str | Method | None,
+    preset: str | None,
     settings: Mapping[str, Any],
 ) -> Scoring:
     """Refuse what no score can be made of."""
@@ -144,6 +144,7 @@ def scoring(
         )
     for name, given, owner in (
         ("method", method, "replay"),
+        ("preset", preset, "replay"),
         ("prompt_mask", prompt_mask, "one-step"),
         *((name, value, "replay") for name, value in settings.items()),
     ):
@@ -172,7 +173,7 @@ def scoring(
         )
     followed = None
     if by == "replay":
-        followed = _followed(model, method, settings)
+        followed = _followed(model, method, preset, settings)
     elif isinstance(model.folder.shape.attention, Blocks):
         raise Incompatible(
             f"This model attends block-causally: it was trained on one masked block behind others without a "
@@ -181,12 +182,18 @@ def scoring(
     return Scoring(by, number, seed, float(share), bool(cached), followed)
 
 
-def _followed(model: Model, method: str | Method | None, settings: Mapping[str, Any]) -> Method:
+def _followed(
+    model: Model,
+    method: str | Method | None,
+    preset: str | None,
+    settings: Mapping[str, Any],
+) -> Method:
     """The method of a replay; refuses those under which a text has no probability that can be computed."""
     values = dict(settings)
     if not isinstance(method, Method):
         values = {"temperature": 1.0} | values
-    followed = resolve(method or REPLAYED, values, None, model.folder.recommended)
+    usual = REPLAYED if preset is None else None
+    followed = resolve(method or usual, values, preset, model.folder.recommended)
     decoder = followed.decoder
     if decoder.reads is not Scope.MASKS:
         raise Incompatible(
