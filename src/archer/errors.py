@@ -30,6 +30,11 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
 
+def extra(name: str) -> str:
+    """How to install what an extra of the package brings."""
+    return f"pip install '.[{name}]' in a clone of the repository"
+
+
 class ArcherError(Exception):
     """Root of all errors raised on purpose; the command line prints it without a traceback."""
 

@@ -184,7 +184,10 @@ class Model:
 
     @cached_property
     def digest(self) -> str:
-        """Tells its checkpoint from others: of its config, the layout of its weights and some of them."""
+        """Identifies the checkpoint.
+
+        It is computed from its config, the layout of its weights and a sample of them.
+        """
         return fingerprint(self.folder)
 
     def provenance(self, request: Request, sample: int, stop: Sequence[str] = ()) -> Recipe:
@@ -394,9 +397,10 @@ class Model:
 
         `curve` is what `archer study gap-length` fits to a model, for lengths that are searched for.
 
-        `method` is a name, a `Method` or a decoder.  Without it the default is `archer-doubt`, or `archer` if
-        a radius or one of the paper's presets is given.  Other keywords are settings of the method, such as
-        length, block, steps, radius, threshold and temperature; `archer.settings("saber")` lists them.
+        `method` is a name, a `Method` or a decoder.  Without it the model's own method decodes, or
+        `archer-doubt` if it has none; a radius or one of the paper's presets selects `archer`.  Other
+        keywords are settings of the method, such as length, block, steps, radius, threshold and temperature;
+        `archer.settings("saber")` lists them.
         `settings` takes the same under the names they are recorded by, for names that mean something else as
         a keyword, and for those of a method of your own: `n` counts samples, so Saber's n is `least=4` or
         `settings={"n": 4}`.
@@ -462,8 +466,8 @@ def load(*model: str | Path, **how: Any) -> Model:
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
     `quantize="w8a8"` computes the layers in eight bits, and "w8a8-head" the vocabulary head too, which saves
     time and memory on a processor with VNNI and is refused on others; "int8" only stores the feed-forwards
-    and experts of all layers but the last so, which saves memory alone. `threads` is the number of CPU
-    threads; by default it follows the size of the network, unless OMP_NUM_THREADS is set. `compiled`
+    and experts in eight bits, except in the last layer; it saves memory but no time. `threads` is the number
+    of CPU threads; by default it follows the size of the network, unless OMP_NUM_THREADS is set. `compiled`
     compiles the passes with torch.compile, which needs a C++ compiler and is slow at first. `shards` splits
     the network over N processes with a device each, started here or by torchrun. No code from the checkpoint
     is ever run.

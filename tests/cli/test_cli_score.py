@@ -43,8 +43,9 @@ def test_a_replay_takes_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     replayed = [*given, "entropy+archer", "--by", "replay", "--temperature", "1", "--json"]
     assert main(replayed) == 0
     (scored,) = json.loads(capsys.readouterr().out)["scores"]
-    options = {"method": "entropy+archer", "radius": 8, "temperature": 1.0}
-    (wanted,) = load("pocket").score(PROMPT, ANSWERS[0], "replay", **options)
+    (wanted,) = load("pocket").score(
+        PROMPT, ANSWERS[0], "replay", method="entropy+archer", radius=8, temperature=1.0
+    )
     assert scored["log_likelihood"] == pytest.approx(wanted.log_likelihood, abs=1e-3)
     assert scored["columns"] == wanted.columns
 

@@ -122,5 +122,5 @@ def test_without_matplotlib_a_figure_is_the_remedy(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     figure = draw(NUMBERS, LABELS)
     assert (figure.svg, figure.png) == ("", b"")
-    assert "pip install &#x27;archer-dlm[report]&#x27;" in figure.html("x")
+    assert "pip install &#x27;.[report]&#x27;" in figure.html("x")
     ElementTree.fromstring(figure.html("x"))

@@ -173,7 +173,7 @@ def test_first_steps(archer: Archer) -> None:
 def test_a_study_of_one_problem_writes_its_tables_without_matplotlib(archer: Archer) -> None:
     done = archer("study", "cases", "--quick", "--problems", "1", "--out", "cases")
     assert "In cases: cases.json, tables as .md, .csv and .tex.\n" in good(done)
-    assert "pip install 'archer-dlm[report]'" in done.stderr
+    assert "pip install '.[report]'" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_what_needs_an_extra_says_so_at_once(
 ) -> None:
     done = archer(*arguments)
     assert done.returncode == 2
-    assert f"archer-dlm[{extra}]" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
 

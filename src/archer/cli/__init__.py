@@ -33,8 +33,11 @@ COMMANDS = {
     "plan": ("archer.cli.plan:plan", "Estimate how many GPUs a load needs, by simulation."),
     "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),
     "report": ("archer.cli.report:report", "Turn runs into one page."),
-    "study": ("archer.cli.study:study", "Measure one table or figure of the paper."),
-    "reproduce": ("archer.cli.study:reproduce", "Run all studies and write a report."),
+    "study": (
+        "archer.cli.study:study",
+        "Measure one table or figure, from the paper or beyond it.",
+    ),
+    "reproduce": ("archer.cli.study:reproduce", "Run all studies of the paper and write a report."),
     "tasks": ("archer.cli.catalogue:tasks", "List the benchmarks and where their data is."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),

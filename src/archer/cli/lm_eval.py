@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, extra
 
 NAME = "archer"
 TARGET = "archer.integrations.lm_eval:ArcherLM"
@@ -26,7 +26,7 @@ def lm_eval(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) ->
     except ImportError as error:
         raise BadRequest(
             f"The lm-evaluation-harness cannot be imported ({error}). "
-            "Install it: pip install 'archer-dlm[lm-eval]'."
+            f"Install it: {extra('lm-eval')}."
         ) from error
     if NAME not in model_registry:
         model_registry.register(NAME, target=TARGET)

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from archer.cli.messages import loading
 from archer.cli.numbers import MaybeWhole, Whole, canvas_length, whole
-from archer.errors import BadRequest
+from archer.errors import BadRequest, extra
 from archer.loading.source import Device, Dtype, Source  # noqa: F401 - the parser reads the names here
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class MethodOptions:
     length: Annotated[
         int | str | None, Parameter(converter=canvas_length, name=("--length", "--max-new-tokens"))
     ] = None
-    """Tokens of the response, or auto for what it takes [default: what the model recommends, else 256]."""
+    """Tokens of the response, or auto to follow the answer [default: what the model recommends, else 256]."""
     block: Annotated[int | None, Parameter(converter=whole, name=("--block", "--block-length"))] = (
         None
     )
@@ -135,7 +135,7 @@ class PromptOptions:
     suffix: str | None = None
     """Text that stands behind the answer, which fills the gap between the two."""
     schema: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None
-    """A JSON schema in a file that the answer has to keep; - reads stdin."""
+    """File with a JSON schema that the answer must match; - reads stdin."""
     regex: str | None = None
     """A regular expression that the whole answer has to match."""
     choices: Annotated[tuple[str, ...], Parameter(name="--choices")] = ()
@@ -167,11 +167,11 @@ class OutputOptions:
     """Write every answer to this file, one JSON object per line, with how it was made."""
 
 
-def require(what: str, modules: Sequence[str], extra: str) -> None:
+def require(what: str, modules: Sequence[str], name: str) -> None:
     """Refuse what needs modules of an extra that are not installed; nothing is imported."""
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    missing = [each for each in modules if importlib.util.find_spec(each) is None]
     if missing:
-        raise BadRequest(f"{what} needs {', '.join(missing)}: pip install 'archer-dlm[{extra}]'.")
+        raise BadRequest(f"{what} needs {', '.join(missing)}: {extra(name)}.")
 
 
 def use_threads(count: int) -> None:

@@ -104,7 +104,7 @@ def study(
     method: tuple[str, ...] = (),
     json: Json = False,
 ) -> int:
-    """Measure one table or figure of the paper.
+    """Measure one table or figure, from the paper or beyond it.
 
     Args:
         name: Which study; without a name, the studies are listed.
@@ -177,7 +177,7 @@ def reproduce(
     options: StudyOptions = DEFAULT_STUDY,
     workers: Processes = 1,
 ) -> int:
-    """Run all studies in order and write a report. The same command resumes it.
+    """Run all studies of the paper in order and write a report. The same command resumes it.
 
     Args:
         out: Folder for results, runs and report.html.

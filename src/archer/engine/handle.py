@@ -60,7 +60,10 @@ class Handle:
         return self.results(timeout)[0]
 
     def results(self, timeout: float | None = None) -> list[Completion]:
-        """One completion per sample, read or not; raises what ended the request, or TimeoutError."""
+        """Wait for all samples, whether or not their steps were read.
+
+        Raises the error that ended the request, or TimeoutError.
+        """
         self._job.awaited = True
         if not self._wait(self._job.ended.is_set, timeout):
             raise TimeoutError(f"The request has not ended within {timeout:g} s; it goes on.")

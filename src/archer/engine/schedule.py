@@ -156,15 +156,15 @@ def choose(
     )
     if first.isolated:
         return [first.tag]
-    asked = columns_by_owner(offers, [offer.tag for offer in offers])
+    wanted = columns_by_owner(offers, [offer.tag for offer in offers])
     each = budget
-    if len(asked) > 1:
-        each = min(asked.values())
-    elif used.keys() - asked.keys():
+    if len(wanted) > 1:
+        each = min(wanted.values())
+    elif used.keys() - wanted.keys():
         each = budget // KNEES
     each = max(each, first.columns)
     below = had[first.owner] < share
-    waits = {owner for owner in had if below and asked[owner] > each and had[owner] > EVEN * share}
+    waits = {owner for owner in had if below and wanted[owner] > each and had[owner] > EVEN * share}
     chosen, left = [first.tag], budget - first.columns
     taken = Counter({first.owner: first.columns})
     for offer in others:

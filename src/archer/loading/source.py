@@ -49,8 +49,9 @@ class Source:
     dtype: Dtype = None
     """float32, bfloat16, float16 or float64 [default: bfloat16 on an accelerator, else float32]."""
     quantize: str | None = None
-    """w8a8 computes the layers in eight bits, w8a8-head the vocabulary head too; int8 only stores
-    feed-forwards and experts so, which saves memory and no time [default: off]."""
+    """w8a8 computes the layers in eight bits, w8a8-head the vocabulary head too; int8 only stores the
+    feed-forwards and experts in eight bits, except in the last layer; it saves memory but no time
+    [default: off]."""
     threads: int | None = None
     """CPU threads [default: by the size of the network, 1 for small ones]."""
     compiled: bool = False
@@ -61,7 +62,7 @@ class Source:
     """Family of the model, as `archer models` lists them [default: what its files and its name tell]."""
 
     adapter: str | Path | Sequence[str] = ()
-    """LoRA adapter to merge, a folder or a hub id, with @0.5 behind it to weigh it; may be repeated."""
+    """LoRA adapter to merge: a folder or a hub id; append @0.5 to give it a weight. May be repeated."""
     force_adapter: bool = False
     """Merge an adapter that by its name was trained for another kind of attention."""
 

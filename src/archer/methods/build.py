@@ -78,7 +78,7 @@ NO_ADVICE = Recommended()
 
 @dataclass(frozen=True)
 class Method:
-    """A decoder and a policy with all their settings; stands wherever a method's name can.
+    """A decoder and a policy with all their settings; can be given wherever a method's name can.
 
     Each is an object or a name: `Method(MyDecoder(), "archer:8")`, `Method("saber", MyPolicy())`.
     """

@@ -145,7 +145,7 @@ DECODERS: Mapping[str, Part] = {
         {"rollback": True, "block": None, "sure": 1.0},
         "rest",
     ),
-    "rcr": Part(Rcr, "MDPO: fill every mask, mask again what was filled least sure", {}, "steps"),
+    "rcr": Part(Rcr, "MDPO: fill every mask, then re-mask the least sure", {}, "steps"),
     "saber-stream": Part(
         SaberStream,
         "Saber from left to right with tokens that settle, so that text streams",
@@ -211,7 +211,7 @@ METHODS: Mapping[str, tuple[str, str]] = {
     ),
     "archer-stream": (
         "saber-stream+surprise",
-        "the same for answers that stream: from left to right, what has stood a while stays",
+        "archer-doubt for streaming: left to right, tokens that have stood a while stay",
     ),
     "archer": ("saber+archer", "the paper's Archer: Saber, the prompt kept within a radius"),
     "saber": ("saber+eager", "Saber as published: a full pass at every update"),
@@ -225,7 +225,7 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "p2": ("p2+eager", "Open-dCoder's own decoding: a full pass at every update"),
     "illada": ("illada+eager", "iLLaDA's own decoding: block after block until one holds an end"),
     "a2d": ("a2d+eager", "A2D's own decoding: a full pass at every update"),
-    "bd3lm": ("bd3lm+archer", "the own decoding of A2D's block models, finished blocks kept"),
+    "bd3lm": ("bd3lm+archer", "A2D block models' own decoding, finished blocks kept"),
     "sdar": ("sdar+archer", "SDAR's own decoding, finished blocks kept"),
     "llada2": ("llada2+archer", "LLaDA2.0's own decoding, finished blocks kept"),
     "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),

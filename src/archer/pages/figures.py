@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from archer.errors import extra
 from archer.pages import embed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-REMEDY = "Figures need matplotlib. Install the extra: pip install 'archer-dlm[report]'."
+REMEDY = f"Figures need matplotlib. Install it: {extra('report')}."
 INK = "#222324"
 """Text and axes; becomes the colour of the text where a figure stands in a page."""
 GREY = "#7f8489"

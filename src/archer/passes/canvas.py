@@ -38,10 +38,10 @@ Reals = NDArray[np.float64]
 
 def among(tokens: Ints, ids: Iterable[int]) -> Flags:
     """Which tokens are one of a few ids, without sorting anything."""
-    found = np.zeros(tokens.shape, dtype=np.bool_)
+    flags = np.zeros(tokens.shape, dtype=np.bool_)
     for id in ids:
-        found |= tokens == id
-    return found
+        flags |= tokens == id
+    return flags
 
 
 class Scope(IntEnum):

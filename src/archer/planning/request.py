@@ -28,7 +28,7 @@ class ExpectedTraffic:
     requests: int = 400
     """Requests that are counted; others come before and after them."""
     seed: int = 0
-    """Which arrivals and sizes are drawn."""
+    """Seed for drawing arrivals and sizes."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.requests <= MOST_REQUESTS:
@@ -44,8 +44,9 @@ class ModelWork:
     shape: str = "llada-8b"
     """Which model's passes: a shape that archer bench knows."""
     method: str | None = None
-    """How many updates: archer, archer-doubt, archer-cut, saber, llada-confidence, no-rollback,
-    no-rollback+archer [default: the default method, archer where a radius is named]."""
+    """Method, which decides the number of updates: archer, archer-doubt, archer-cut, saber,
+    llada-confidence, no-rollback, no-rollback+archer [default: the default method, archer where a radius is
+    named]."""
     radius: Sequence[float] | None = None
     """Radii to compare, such as 4,8,16,inf [default: the method's own]."""
     updates: float | None = None

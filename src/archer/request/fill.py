@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archer.errors import BadRequest, quoted
 from archer.passes.bounds import MOST_TOKENS
-
-if TYPE_CHECKING:
-    pass
 
 Given = str | Sequence[int]
 Length = int | str
@@ -37,7 +34,7 @@ class Fill:
     """Tokens of each gap: one number for all, or one for each; the request's length when left out.
 
     "search" finds a length up to the most by a few passes on masks.  "delete" gives the gap as many tokens
-    as it may have, and end marks among them leave no trace.  "auto" is one of the two.
+    as it may have, and end marks among them leave no trace.  "auto" is the same as "search".
     """
     prompt: Any = None
     """A text, messages or ids before it, where it is an answer; nothing where it is a text by itself."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archer.errors import BadRequest, quoted
+from archer.errors import BadRequest, extra, quoted
 
 Flags = NDArray[np.bool_]
 States = NDArray[np.int32]
@@ -275,6 +275,6 @@ def _library() -> tuple[Any, Any]:
     except ImportError as error:
         raise BadRequest(
             "Schemas, regular expressions and choices need the package outlines-core. "
-            "Install archer-dlm[structured]."
+            f"Install it: {extra('structured')}."
         ) from error
     return Index, Vocabulary(BYTES, {bytes([byte]): [byte] for byte in range(BYTES)})

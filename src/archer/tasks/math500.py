@@ -7,7 +7,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, extra
 from archer.judge import Verdict
 from archer.judge.checks import MIB
 from archer.judge.reader import PRELOAD, Readers, Reading, Unreadable
@@ -34,7 +34,7 @@ def math_verify_version() -> str:
     if find_spec("math_verify") is None:
         raise BadRequest(
             "MATH-500 is graded by math-verify, which is not installed; "
-            "install it with: pip install 'archer-dlm[eval]'"
+            f"install it with: {extra('eval')}"
         )
     return version("math-verify")
 

@@ -1,4 +1,4 @@
-"""Confirmations on sealed problems, each planned in docs/log.md before its problems were decoded.
+"""Confirmations on sealed problems, each planned in docs/plans before its problems were decoded.
 
 A plan is data: arms, and what its rules must show beside eager Saber on short and on long prompts.  Nothing
 is chosen here.  A result of one of the two tasks alone is adjusted for all tests of the plan.

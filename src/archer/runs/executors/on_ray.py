@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, extra
 from archer.runs.executors.dispatch import Lost, News, answered
 from archer.runs.executors.worker import Item, Order, Worker
 
@@ -22,7 +22,7 @@ STORE = 100 << 20
 """Bytes of shared memory for objects: records are small."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """For a cluster of our own: it reports to nobody, and does not hide accelerators from workers without one."""
-MISSING = "Ray is not installed: pip install 'archer-dlm[ray]'."
+MISSING = f"Ray is not installed: {extra('ray')}."
 
 
 def require_ray() -> None:
