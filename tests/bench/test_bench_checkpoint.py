@@ -90,7 +90,7 @@ def test_loading_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert found.weight_bytes == weights
     assert 0 < found.before_bytes <= found.peak_bytes <= found.decoded_peak_bytes
     assert found.updates == 3
-    assert found.as_dict()["peak_over_weights"] == found.peak_bytes / weights
+    assert found.to_dict()["peak_over_weights"] == found.peak_bytes / weights
 
 
 @pytest.mark.slow

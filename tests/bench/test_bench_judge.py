@@ -56,7 +56,7 @@ def test_the_spread_is_in_milliseconds() -> None:
 
 
 def test_a_small_measurement_says_what_it_measured() -> None:
-    found = measure.measure(samples=2, programs=3).as_dict()
+    found = measure.measure(samples=2, programs=3).to_dict()
     assert found["tier"] in ("A", "B")
     assert (found["samples"], found["programs"]) == (2, 3)
     assert found["per_second"] > 0

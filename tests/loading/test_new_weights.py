@@ -196,7 +196,7 @@ def test_completions_traces_and_runs_name_the_version(
     model.update_weights(new)
     (after,) = model.generate(PROMPT, "saber", length=4)
     assert (before.weights_version, after.weights_version) == (0, 1)
-    assert [each.as_dict()["weights_version"] for each in (before, after)] == [0, 1]
+    assert [each.to_dict()["weights_version"] for each in (before, after)] == [0, 1]
     bare = before.to_dict(provenance=False)
     assert "weights_version" not in bare, "as before there were versions"
     start = after.trace().events[0]

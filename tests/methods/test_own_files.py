@@ -216,7 +216,7 @@ def test_an_actor_of_ray_decodes_by_a_file_that_it_does_not_have(file: Path, poc
     DECODERS.forget()
     file.unlink()
     actor = Actor()
-    assert actor.open(Order(order_of(pocket).source, model_identity(pocket)).as_dict()) == {}
+    assert actor.open(Order(order_of(pocket).source, model_identity(pocket)).to_dict()) == {}
     answer = actor.complete(json.loads(json.dumps(asdict(item))))
     assert answer["record"]["tokens"] == list(here.tokens)
 

@@ -20,7 +20,7 @@ Capture = pytest.CaptureFixture[str]
 
 def written(path: Path, **changes: Any) -> Path:
     method = build("saber+late:0.25", {"length": 8, "doubt": 0.5})
-    path.write_text(json.dumps(Preset.of(method, {"n": 3}).as_dict() | changes))
+    path.write_text(json.dumps(Preset.of(method, {"n": 3}).to_dict() | changes))
     return path
 
 

@@ -367,7 +367,7 @@ def test_one_prompt_goes_with_many_texts_and_texts_are_encoded(model: Model) -> 
     found = model.score("Say it.", ["yes", "no"], "confidence")
     assert [model.text.decode(each.tokens) for each in found if model.text] == ["yes", "no"]
     assert len(model.score(["a", "b"], "yes", "confidence")) == 2
-    plain = found[0].as_dict()
+    plain = found[0].to_dict()
     assert plain["perplexity"] == pytest.approx(math.exp(-plain["log_likelihood"] / 3))
     assert plain["by"] == "confidence"
 
@@ -451,7 +451,7 @@ def test_a_token_that_the_decoder_never_draws_has_no_probability(sudoku: Model) 
     other = [token for token in range(4, 20) if token not in done.tokens][:2]
     (never,) = sudoku.score([4, 5, 6], other, "replay", **cut)
     assert never.log_likelihood == -math.inf
-    assert never.as_dict()["log_likelihood"] is None
+    assert never.to_dict()["log_likelihood"] is None
 
 
 def test_answered_logits_stay_answered_when_they_are_changed() -> None:

@@ -85,7 +85,7 @@ def test_what_stands_before_a_gap_on_its_line_is_told(parts: list[str], lead: st
     assert data_of(update(1), told)["lead"] == lead
 
 
-def test_an_older_trace_has_no_doubts() -> None:
+def test_a_confidence_that_is_no_number_is_unknown() -> None:
     placed = Placed(at=0, token=0, confidence=None)
     data = data_of(update(1, accepted=[placed]), update(2, remasked=[0]))
     assert data["updates"][0][3] == [0, 0, UNKNOWN]

@@ -133,7 +133,7 @@ def test_a_larger_radius_needs_no_more_gpus_and_the_best_of_every_gpu_is_told() 
         (A100.name, 8),
         (H100.name, 8),
     ]
-    told = json.loads(json.dumps(found[0].as_dict(), allow_nan=False))
+    told = json.loads(json.dumps(found[0].to_dict(), allow_nan=False))
     assert told["gpus"] == slow
     assert told["tried"][-1]["gpus"] >= slow
 
@@ -160,7 +160,7 @@ def test_gpus_that_are_named_can_serve_the_rate_for_ever(gpu: Gpu, budget: int) 
     assert found.most == pytest.approx(most, rel=0.05)
     assert found.best.gpus * most >= 100.0
     assert found.best.outcome.throughput == 100.0
-    assert found.as_dict()["most"] == found.most
+    assert found.to_dict()["most"] == found.most
 
 
 def test_an_answer_stands_when_the_stream_runs_longer() -> None:

@@ -175,7 +175,7 @@ def test_figures_of_nothing_are_nothing() -> None:
 
 
 def test_a_completion_is_plain_data_with_derived_figures() -> None:
-    plain = completion().as_dict()
+    plain = completion().to_dict()
     assert json.loads(json.dumps(plain)) == plain
     assert plain["seconds"] == {"full": 0.5, "cached": 0.25, "control": 0.125, "total": 0.875}
     assert plain["tokens"] == [1, 2, 3, 4, 5, 6]
@@ -290,7 +290,7 @@ def test_a_copy_leaves_the_tokenizer_behind(model: Model) -> None:
     (done,) = model.generate(PROMPTS[0], length=12)
     sent = copy.deepcopy(done)
     assert sent == done
-    assert sent.as_dict() == done.as_dict()
+    assert sent.to_dict() == done.to_dict()
     assert "<iframe" not in sent._repr_html_()
     with pytest.raises(BadRequest, match="does not know its request"):
         sent.trace()

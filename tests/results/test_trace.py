@@ -86,18 +86,18 @@ def test_every_id_is_spelled_once_and_before_it_is_needed(model: Model, tmp_path
     assert start.ends == sorted(model.end_ids)
 
 
-def test_a_trace_of_an_earlier_version_is_still_read(tmp_path: Path) -> None:
+def test_a_trace_may_leave_out_what_has_a_default(tmp_path: Path) -> None:
     old = {
         "start": '{"event":"start","version":1,"model":"m","method":"x","settings":{},"seed":0,'
         '"mask":9,"length":3,"prompts":[[1]],"pieces":null}',
         "update": '{"event":"update","row":0,"update":1,"call":"full","fed":4,"distance":0,'
-        '"accepted":[],"replaced":[],"remasked":[0],"threshold":null,"seconds":0.0}',
+        '"accepted":[],"replaced":[],"remasked":[0],"doubts":[null],"threshold":null,"seconds":0.0}',
     }
-    path = tmp_path / "old.jsonl"
+    path = tmp_path / "short.jsonl"
     path.write_text("\n".join(old.values()), encoding="utf-8")
     start, (update,), _ = split(path)
     assert start.ends == []
-    assert (update.doubts, update.pieces) == ([], None)
+    assert (update.doubts, update.pieces) == ([None], None)
 
 
 def test_the_start_event_tells_everything_about_the_request(model: Model) -> None:
@@ -197,7 +197,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_written() -> None:
 
 
 def test_an_old_trace_survives_until_the_first_event(tmp_path: Path) -> None:
-    path = tmp_path / "old.jsonl"
+    path = tmp_path / "short.jsonl"
     path.write_text("old")
     with trace.Writer(path) as writer:
         assert path.read_text() == "old"

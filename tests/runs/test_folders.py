@@ -221,7 +221,7 @@ def test_a_damaged_summary_is_refused(tmp_path: Path, before: str, after: str, s
 def test_a_graded_row_is_the_same_in_a_report_and_in_a_journal() -> None:
     row = GradedCompletion(7, Verdict("pass"), Verdict("fail", "wrong"), Verdict("pass"))
     journaled = SuiteVerdict.model_validate(row.verdicts()).plain()
-    assert row.as_dict() == {"task_id": 7, **journaled}
+    assert row.to_dict() == {"task_id": 7, **journaled}
 
 
 REMOVED = "no such field"

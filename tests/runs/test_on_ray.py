@@ -86,14 +86,14 @@ def test_the_command_on_a_cluster(
 def test_an_actor_sends_sentences_instead_of_errors(model: Model) -> None:
     """What runs inside Ray, called here."""
     actor = Actor()
-    gone = order_of(model).as_dict()
+    gone = order_of(model).to_dict()
     gone["source"]["model"] = "no/such/folder/here"
     assert "There is no folder" in actor.open(gone)["refused"]
     expected = model_identity(model)
     other = expected | {"files": {**expected["files"], "config.json": "0"}}
-    said = actor.open(Order(order_of(model).source, other).as_dict())["refused"]
+    said = actor.open(Order(order_of(model).source, other).to_dict())["refused"]
     assert "A worker has another model than the run (files.config.json" in said
-    assert actor.open(Order(order_of(model).source, expected).as_dict()) == {}
+    assert actor.open(Order(order_of(model).source, expected).to_dict()) == {}
     item = Item("a", "a", (5, 6), "llada-confidence", {"length": 4}, None, 0)
     assert actor.complete(asdict(item))["record"]["id"] == "a"
     long = replace(item, settings={"length": 10**5})

@@ -85,7 +85,7 @@ def told(model: Model, method: str, prompt: str, length: int) -> dict[str, Any]:
     for step in stream:
         events += [speller.spelled(event) for event in updates(step.record)]
     (done,) = stream.finish()
-    (found,) = rows([*events, End(row=0, completion=done.as_dict())])
+    (found,) = rows([*events, End(row=0, completion=done.to_dict())])
     return player_data(found)
 
 

@@ -559,7 +559,7 @@ PRESET = Preset.of(build("factor+dual", {"length": 32}), {})
 @pytest.fixture(scope="module")
 def served(pocket: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     path = tmp_path_factory.mktemp("preset") / "p.json"
-    path.write_text(json.dumps(PRESET.as_dict()))
+    path.write_text(json.dumps(PRESET.to_dict()))
     with serving(pocket, preset=path) as client:
         yield client
 
@@ -588,7 +588,7 @@ def test_a_preset_longer_than_allowed_is_refused_at_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "p.json"
-    path.write_text(json.dumps(PRESET.as_dict()))
+    path.write_text(json.dumps(PRESET.to_dict()))
     assert main(["serve", "--preset", str(path), "--max-length", "31"]) == 2
     assert "raise --max-length" in capsys.readouterr().err
 

@@ -99,7 +99,7 @@ def test_an_event_is_kept_and_sure(workspace: Workspace) -> None:
     assert (
         int(event.state.response[0, event.position]) == event.token != workspace.model.folder.mask
     )
-    assert set(event.as_dict()) == {"update", "position", "token", "confidence", "distance"}
+    assert set(event.to_dict()) == {"update", "position", "token", "confidence", "distance"}
     request = workspace.request("archer", radius=validity.RADIUS)
     prompt = next(iter(workspace.prompts(request).values()))
     assert find_event(walk(request, prompt), 1.1) is None

@@ -37,7 +37,7 @@ def update(
     accepted: Sequence[Placed] = (),
     replaced: Sequence[Placed] = (),
     remasked: Sequence[int] = (),
-    doubts: Sequence[float | None] = (),
+    doubts: Sequence[float | None] | None = None,
 ) -> Update:
     return Update(
         row=row,
@@ -48,7 +48,7 @@ def update(
         accepted=list(accepted),
         replaced=list(replaced),
         remasked=list(remasked),
-        doubts=list(doubts),
+        doubts=[None] * len(remasked) if doubts is None else list(doubts),
         threshold=None if number == 1 else 0.5,
         seconds=0.0,
     )

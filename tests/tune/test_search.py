@@ -189,7 +189,7 @@ def test_the_result_is_plain_and_presented_from_json_alone(whole: Whole, tmp_pat
     preset = preset_of(search, result)
     assert preset is not None
     path = tmp_path / "preset.json"
-    replace_json(path, preset.as_dict())
+    replace_json(path, preset.to_dict())
     held = open_preset(path)
     candidate = search.candidates[chosen["arm"]]
     assert build(held.method, held.settings).settings == candidate.build(Recommended(8)).settings

@@ -62,7 +62,7 @@ class Speed:
     programs: int
     machine: dict[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain data for a result file."""
         facts = asdict(self)
         return {"bench": "judge", **facts.pop("times"), **facts}

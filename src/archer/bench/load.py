@@ -41,7 +41,7 @@ class Loaded:
     quantize: str | None = None
     layers: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {
             "peak_over_weights": self.peak_bytes / self.weight_bytes,
             "peak_over_weights_net": (self.peak_bytes - self.before_bytes) / self.weight_bytes,

@@ -79,7 +79,7 @@ class ServeResult:
     recording: Recording
     """All that a simulation of the same needs."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"recording": plain(self.recording)}
 
 

@@ -50,7 +50,7 @@ class MachineReport:
     products: Products
     judge: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The findings as plain JSON values."""
         bf16 = {**asdict(self.bf16), "refusal": self.bf16.refusal}
         products = {**asdict(self.products), "fastest": self.products.fastest}

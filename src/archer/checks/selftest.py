@@ -102,7 +102,7 @@ def verdict(findings: Sequence[Finding]) -> str:
     return f"passed: all {len(findings)} checks."
 
 
-def as_dict(
+def to_dict(
     plan: SelftestPlan, findings: Sequence[Finding], machine: dict[str, Any]
 ) -> dict[str, Any]:
     """Everything worth attaching to a report."""

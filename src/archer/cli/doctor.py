@@ -58,11 +58,11 @@ def doctor(
                 write_line("")
                 write_line(refusal)
 
-    return emit(report.as_dict(), show, json=json)
+    return emit(report.to_dict(), show, json=json)
 
 
 def _selftest(plan: object, output: Path, *, json: bool) -> int:
-    from archer.checks.selftest import SelftestPlan, as_dict, verdict
+    from archer.checks.selftest import SelftestPlan, to_dict, verdict
     from archer.checks.selftest import selftest as checks
     from archer.costs.shapes import published
     from archer.errors import DiskFault
@@ -81,7 +81,7 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
             sign = "ok      " if finding.passed else "FAILED  "
             line = f"{sign}{finding.name}: {finding.report} ({finding.seconds:.1f} s)"
             write_line(line, hanging=len(sign))
-    result = as_dict(plan, findings, describe_torch(*where))
+    result = to_dict(plan, findings, describe_torch(*where))
     try:
         replace_json(output, result)
     except DiskFault:

@@ -56,7 +56,7 @@ def grade(
     chosen = open_task(task, Data(data))
     given = _given(chosen, completions)[:limit]
     report = graded(chosen, given, GradingOptions(raw or reference, workers, unsafe_no_sandbox))
-    emit(report.as_dict(), partial(_show, report), json=json)
+    emit(report.to_dict(), partial(_show, report), json=json)
     if report.unjudged:
         complain(f"{report.unjudged} of {len(report.rows)} rows could not be judged.")
     return UNJUDGED if report.unjudged else 0

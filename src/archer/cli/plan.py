@@ -33,9 +33,11 @@ class WorkOptions(ModelWork):
 class HardwareOptions(Hardware):
     """What it runs on."""
 
-    gpus: Annotated[
-        tuple[str, ...], Parameter(name=("--gpus", "--cards"), converter=names, n_tokens=1)
-    ] = ("A100", "H100", "B200")
+    gpus: Annotated[tuple[str, ...], Parameter(converter=names, n_tokens=1)] = (
+        "A100",
+        "H100",
+        "B200",
+    )
     budget: Positives = (1024,)
 
 
@@ -71,7 +73,7 @@ def plan(
     capacity = simulated(demand, work, on, target)
     if figure is not None:
         figure.write_text(capacity.figure(), encoding="utf-8")
-    result = capacity.as_dict()
+    result = capacity.to_dict()
 
     def show() -> None:
         for table in tables(result):

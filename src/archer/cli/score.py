@@ -57,7 +57,7 @@ def score(
         preset=chosen.preset,
         **chosen.settings,
     )
-    result = {"model": loaded.name, "scores": [each.as_dict() for each in scores]}
+    result = {"model": loaded.name, "scores": [each.to_dict() for each in scores]}
 
     def show() -> None:
         for each, text in zip(scores, texts, strict=True):

@@ -90,7 +90,7 @@ def tune(
     named = result["choice"]["method"]
     result["choice"]["line"] = None if named is None else line_of(search.candidates[named])
     preset = preset_of(search, result)
-    _keep(folder, result, None if preset is None else preset.as_dict())
+    _keep(folder, result, None if preset is None else preset.to_dict())
     emit(result, lambda: _show(folder, result, _report_on(task, dev, share)), json=json)
     return NO_METHOD if preset is None else 0
 

@@ -39,7 +39,7 @@ class Preset:
         """Its method with these settings over its own."""
         return Choice(self.method, over(settings, self.settings))
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
 

@@ -153,10 +153,9 @@ def _changes(changes: Iterable[Placed], place: dict[int, int]) -> list[int]:
 
 
 def _taken(positions: Sequence[int], doubts: Sequence[float | None]) -> list[int]:
-    known = doubts or [None] * len(positions)
     return [
         number
-        for at, sure in zip(positions, known, strict=True)
+        for at, sure in zip(positions, doubts, strict=True)
         for number in (at, _thousandths(sure))
     ]
 

@@ -87,7 +87,7 @@ def _add(trajectory: Trajectory, event: Update | End) -> None:
         raise _Broken(f"update {event.update} of row {row} writes where a token is given")
     if event.stop is not None and not 0 < event.stop <= len(trajectory.given):
         raise _Broken(f"update {event.update} of row {row} stops outside the response")
-    if event.doubts and len(event.doubts) != len(event.remasked):
+    if len(event.doubts) != len(event.remasked):
         raise _Broken(
             f"update {event.update} of row {row} has different numbers of doubts and re-masks"
         )

@@ -101,11 +101,11 @@ class CapacityPlan:
         """Of every GPU the best setting."""
         return best(self.settings)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             **self.request,
-            "plan": [each.as_dict() for each in self.best],
-            "all": [each.as_dict() for each in self.settings],
+            "plan": [each.to_dict() for each in self.best],
+            "all": [each.to_dict() for each in self.settings],
         }
 
     def figure(self) -> str:

@@ -108,7 +108,7 @@ class GpuPlan:
     best: GpuTrial
     tried: tuple[GpuTrial, ...] = field(repr=False)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "gpu": self.gpu,
             "radius": "inf" if self.radius == math.inf else self.radius,

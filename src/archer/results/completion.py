@@ -296,9 +296,6 @@ class Completion:
             **known,
         }
 
-    as_dict = to_dict
-    """The same by its earlier name."""
-
 
 @dataclass
 class Tally:

@@ -47,7 +47,7 @@ class TextScore:
         """Per token; of a bound on the likelihood, a bound on the perplexity."""
         return math.exp(min(-self.per_token_mean, LARGEST_EXPONENT))
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; what is not finite there is null."""
         plain = asdict(self)
         for name in ("tokens", "written_at"):

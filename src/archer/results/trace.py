@@ -86,8 +86,8 @@ class Update(_Event):
     accepted: list[Placed]
     replaced: list[Placed]
     remasked: list[int]
-    doubts: list[float | None] = []
-    """The confidence at each re-masked position; nothing in traces of earlier versions."""
+    doubts: list[float | None]
+    """The confidence at each re-masked position."""
     threshold: float | None
     seconds: float
     stop: int | None = None

@@ -80,7 +80,7 @@ def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
         "archer": __version__,
         "task": {"name": task.name, "version": task.version, "data": dict(task.data.digests)},
         "evaluator": _evaluator(task),
-        "selection": request.selection.as_dict(),
+        "selection": request.selection.to_dict(),
         "problems": {"n": len(samples), "sha256": digest([str(sample.id) for sample in samples])},
         "prompts": {"chat": request.chat, "sha256": digest([_prompt_of(each) for each in samples])},
         "method": {

@@ -50,7 +50,7 @@ class Selection:
             raise BadRequest("No problem is left to evaluate; choose a larger selection.")
         return chosen
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "subset": list(self.subset),
             "limit": self.limit,

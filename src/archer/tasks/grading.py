@@ -31,7 +31,7 @@ class GradedCompletion:
         verdicts = (self.repaired, self.published, self.clean)
         return any(each is not None and each.outcome == "harness_error" for each in verdicts)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"task_id": self.id, **self.verdicts()}
 
     def verdicts(self) -> dict[str, Any]:
@@ -68,13 +68,13 @@ class GradingReport:
         """Rows on which the judge failed."""
         return sum(row.unjudged for row in self.rows)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "task": self.task,
             "n": len(self.rows),
             "score": self.score,
             "score_as_published": self.score_as_published,
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": [row.to_dict() for row in self.rows],
             "tier": self.tier,
             "details": self.details,
         }

@@ -82,7 +82,7 @@ def pair(
     return {
         "part": "pair",
         "problem": key,
-        "event": event.as_dict(),
+        "event": event.to_dict(),
         "refreshed_anyway": event.distance >= RADIUS,
         "same_completion": same,
         "cached": _described(cached, event, grades),

@@ -34,7 +34,7 @@ class Event:
     memory: Memory = field(repr=False)
     tally: Tally = field(repr=False)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         names = ("update", "position", "token", "confidence", "distance")
         return {name: getattr(self, name) for name in names}
 

@@ -183,7 +183,7 @@ def load(model: ModelOptions = DEFAULT_MODEL, *, updates: Whole = 0, json: Json 
 
     if model.threads is not None:
         use_threads(model.threads)
-    result = {"bench": "load", **measure_load(model, updates=updates).as_dict()}
+    result = {"bench": "load", **measure_load(model, updates=updates).to_dict()}
     return emit_tables(result, table, json=json)
 
 

@@ -141,7 +141,7 @@ def serve(
     loaded = load(model)
     facts = model_facts("serve", loaded)
     plan = ServeLoads(Load(requests), loads, clients, seconds, Mixes(mixes))
-    result = facts | serve_bench(loaded, model, plan).as_dict()
+    result = facts | serve_bench(loaded, model, plan).to_dict()
     if figure is not None:
         figure.write_text(latency_figure(result), encoding="utf-8")
     return emit_tables(result, tables, json=json)
@@ -156,7 +156,7 @@ def judge(*, samples: Positive = 100, programs: Positive = 300, json: Json = Fal
     """
     from archer.bench.judge import measure, table
 
-    return emit_tables(measure(samples, programs).as_dict(), table, json=json)
+    return emit_tables(measure(samples, programs).to_dict(), table, json=json)
 
 
 def _check_mixes(mixes: int) -> None:

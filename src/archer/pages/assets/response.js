@@ -34,7 +34,7 @@ class Response {
   }
 
   #inLines() {
-    const { lead } = this.run.data; // nothing in pages of earlier versions
+    const { lead } = this.run.data;
     if (lead) this.node.append(make("span", { class: "before", "aria-hidden": "true" }, lead));
     this.slots.forEach((slot, at) => this.node.append(slot, ...this.#layout(at)));
   }

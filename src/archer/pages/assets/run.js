@@ -20,7 +20,7 @@ class Run {
     this.stops = [data.stop, ...data.updates.map((update) => update[7])]; // positions after each update
     this.ends = new Set(data.ends);
     this.given = new Map();
-    const given = data.given ?? []; // nothing in pages of earlier versions
+    const { given } = data;
     for (let i = 0; i < given.length; i += GIVEN) this.given.set(given[i], given[i + 1]);
     this.histories = Array.from({ length: data.length }, () => []);
     this.counts = []; // of each update, [placed, taken back, replaced], of text and of end marks
@@ -63,7 +63,7 @@ class Run {
     return list;
   }
 
-  // Whether the cache counts nats since its anchor instead of tokens; traces of earlier versions do not say.
+  // Whether the cache counts nats since its anchor instead of tokens.
   get inNats() {
     return typeof this.data.nats === "number" && this.data.updates.some((update) => update[6] >= 0);
   }

@@ -110,7 +110,7 @@ class RayPool:
             max_concurrency=threads,
         )
         self._actors[worker] = actor = kind.remote()
-        self._pending[actor.open.remote(order.as_dict())] = (worker, None)
+        self._pending[actor.open.remote(order.to_dict())] = (worker, None)
 
     def give(self, worker: int, item: Item) -> None:
         answer = self._actors[worker].complete.remote(asdict(item))

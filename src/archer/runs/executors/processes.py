@@ -55,7 +55,7 @@ class ProcessPool:
         process = self._running[worker] = _Process(handle, stderr)
         self._selector.register(process.output, selectors.EVENT_READ, worker)
         own = replace(order, source=replace(order.source, device=_device(worker, order)))
-        self._send(worker, {"order": own.as_dict(), "threads": threads})
+        self._send(worker, {"order": own.to_dict(), "threads": threads})
 
     def give(self, worker: int, item: Item) -> None:
         self._send(worker, {"item": asdict(item)})

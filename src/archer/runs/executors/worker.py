@@ -33,7 +33,7 @@ class Order:
     expected: Mapping[str, Any]
     """Its part of the run's identity; without `files` these are not read again."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"source": asdict(self.source), "expected": dict(self.expected)}
 
     @classmethod
