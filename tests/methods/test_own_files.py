@@ -15,7 +15,7 @@ from archer.cli import main
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest
 from archer.extend import Archer
-from archer.methods.build import build, resolve
+from archer.methods.build import Choice, build, resolve
 from archer.methods.own_files import OwnPart, bring, digests, own_parts
 from archer.methods.settings import DECODERS, POLICIES
 from archer.methods.spelling import cut
@@ -198,7 +198,7 @@ def test_a_preset_never_runs_a_file(file: Path, capsys: Capture) -> None:
 def test_workers_are_given_the_text_of_a_file(file: Path) -> None:
     bring(MINE)
     (part,) = own_parts(MINE)
-    item = Item("1", 1, (5,), MINE, {}, None, 0, own=(part,))
+    item = Item("1", 1, (5,), Choice(MINE), own=(part,))
     DECODERS.forget()
     file.unlink()
     again = Item.of(json.loads(json.dumps(asdict(item))))
@@ -212,7 +212,7 @@ def test_an_actor_of_ray_decodes_by_a_file_that_it_does_not_have(file: Path, poc
     bring(MINE)
     ids = pocket.encode(PROMPT)
     (here,) = pocket.generate(ids, MINE, length=16)
-    item = Item("1", 1, tuple(ids), MINE, {"length": 16}, None, 0, own=tuple(own_parts(MINE)))
+    item = Item("1", 1, tuple(ids), Choice(MINE, {"length": 16}), own=tuple(own_parts(MINE)))
     DECODERS.forget()
     file.unlink()
     actor = Actor()

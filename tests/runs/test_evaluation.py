@@ -14,6 +14,7 @@ import torch
 
 from archer.errors import ArcherError, BadRequest, BadRun, DiskFault
 from archer.judge import Verdict
+from archer.methods.build import Choice
 from archer.model import Model, load
 from archer.pages.trajectory import trajectories
 from archer.runs import decoding, evaluation
@@ -339,8 +340,7 @@ def test_gaps_are_filled_by_the_rule_of_the_run(
     request = RunRequest(
         load("pocket"),
         task,
-        "llada-confidence",
-        {"length": 6},
+        Choice("llada-confidence", {"length": 6}),
         gap=rule,
         selection=Selection(limit=2),
     )
@@ -356,7 +356,11 @@ def test_gaps_are_filled_by_the_rule_of_the_run(
 def test_a_search_counts_what_it_computed(tmp_path: Path) -> None:
     task, chosen = open_task("pocket-infill-line"), Selection(limit=1)
     request = RunRequest(
-        load("pocket"), task, "llada-confidence", {"length": 6}, gap="search", selection=chosen
+        load("pocket"),
+        task,
+        Choice("llada-confidence", {"length": 6}),
+        gap="search",
+        selection=chosen,
     )
     evaluate(request, tmp_path / "run", Quiet())
     (done,) = read_recorded(tmp_path / "run").samples.values()
@@ -365,7 +369,10 @@ def test_a_search_counts_what_it_computed(tmp_path: Path) -> None:
 
 def test_what_a_gap_gives_reaches_a_worker() -> None:
     request = RunRequest(
-        load("pocket"), open_task("pocket-infill-span"), "saber", {"length": 8}, gap="oracle"
+        load("pocket"),
+        open_task("pocket-infill-span"),
+        Choice("saber", {"length": 8}),
+        gap="oracle",
     )
     samples = request.task.samples()[:3]
     prompts = decoding.encode(request, samples)

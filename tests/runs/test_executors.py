@@ -19,6 +19,7 @@ from rich.console import Console
 
 from archer.errors import ArcherError, BadModel, RunBusy
 from archer.loading.source import Source
+from archer.methods.build import Choice
 from archer.model import Model, load
 from archer.runs.evaluation import evaluate
 from archer.runs.executors import processes as processes_module
@@ -116,7 +117,7 @@ def test_a_killed_process_is_told_and_its_problem_done_again(
 def test_a_worker_that_is_gone_takes_nothing(model: Model) -> None:
     """It was heard to be lost and nobody was told yet."""
     pool = ProcessPool()
-    item = Item("a", "a", (1, 2), "confidence", {"length": 4}, None, 0)
+    item = Item("a", "a", (1, 2), Choice("confidence", {"length": 4}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes_module, "COMMAND", (sys.executable, "-c", ""))
         for worker in (1, 2):
@@ -168,7 +169,7 @@ def test_a_worker_checks_its_model(model: Model) -> None:
 
 def test_a_worker_refuses_what_the_model_cannot_take(model: Model) -> None:
     worker = Worker(order_of(model, **model_identity(model, files=False)))
-    item = Item("a", "a", (1, 2), "llada-confidence", {"length": 10**5}, None, 0)
+    item = Item("a", "a", (1, 2), Choice("llada-confidence", {"length": 10**5}))
     with pytest.raises(ArcherError, match="positions"):
         worker.complete(item)
 

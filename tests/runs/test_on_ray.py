@@ -18,6 +18,7 @@ import pytest
 from archer.cli import main
 from archer.errors import BadRequest
 from archer.loading.source import Source
+from archer.methods.build import Choice
 from archer.model import Model
 from archer.runs.evaluation import evaluate
 from archer.runs.executors.dispatch import Dispatcher
@@ -94,9 +95,9 @@ def test_an_actor_sends_sentences_instead_of_errors(model: Model) -> None:
     said = actor.open(Order(order_of(model).source, other).to_dict())["refused"]
     assert "A worker has another model than the run (files.config.json" in said
     assert actor.open(Order(order_of(model).source, expected).to_dict()) == {}
-    item = Item("a", "a", (5, 6), "llada-confidence", {"length": 4}, None, 0)
+    item = Item("a", "a", (5, 6), Choice("llada-confidence", {"length": 4}))
     assert actor.complete(asdict(item))["record"]["id"] == "a"
-    long = replace(item, settings={"length": 10**5})
+    long = replace(item, choice=Choice("llada-confidence", {"length": 10**5}))
     assert "positions" in actor.complete(asdict(long))["refused"]
 
 

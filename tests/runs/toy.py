@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
 from archer.loading.source import Source
+from archer.methods.build import Choice
 from archer.model import Model, load
 from archer.runs.executors.worker import Order
 from archer.runs.folder import JOURNAL, SAMPLES, SUMMARY, Recorded
 from archer.runs.manifest import RunRequest
 from archer.runs.records import GradeLine, SampleLine
-from archer.runs.selection import Selection
 from archer.tasks import CodeTask, Data, Reference, Sample, Suite, Variant
 from archer.tasks.base import user
 from archer.tasks.sources import DataFile
@@ -102,13 +102,8 @@ def toy_model(folder: Path) -> Model:
 
 
 def toy_request(model: Model, **changes: Any) -> RunRequest:
-    fields: dict[str, Any] = {
-        "model": model,
-        "task": Toy(Data()),
-        "method": "llada-confidence",
-        "settings": SETTINGS,
-        "selection": Selection(),
-    }
+    choice = Choice(changes.pop("method", "llada-confidence"), changes.pop("settings", SETTINGS))
+    fields: dict[str, Any] = {"model": model, "task": Toy(Data()), "choice": choice}
     return RunRequest(**fields | changes)
 
 

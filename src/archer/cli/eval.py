@@ -149,15 +149,13 @@ def _run(
     console = Console(stderr=True, highlight=False)
     done = {}
     for name, task, gap in planned:
-        settings = chosen.settings
+        choice = chosen
         if chosen.preset is None:
-            settings = over(settings, {"length": task.length})
+            choice = replace(chosen, settings=over(chosen.settings, {"length": task.length}))
         run_request = RunRequest(
             computing.model,
             task,
-            chosen.method,
-            settings,
-            chosen.preset,
+            choice,
             device=computing.device,
             gap=gap,
             **request,

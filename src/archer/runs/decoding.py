@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from archer.engine.engine import Engine
 from archer.engine.generate import Stream
@@ -12,7 +12,7 @@ from archer.engine.handle import Handle, Listener
 from archer.errors import ArcherError, BadRequest
 from archer.loading.text.healing import heal
 from archer.loading.text.text import Text
-from archer.methods.build import resolve
+from archer.methods.build import Choice
 from archer.model import Model
 from archer.passes.work import Work, operations
 from archer.request.fill import Fill
@@ -33,19 +33,6 @@ GapRequest = tuple[str, int | str]
 """The text behind a gap; its tokens, or how their number is found."""
 
 
-class MethodChoice(Protocol):
-    """How a problem is put to a model."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def settings(self) -> Mapping[str, Any]: ...
-    @property
-    def preset(self) -> str | None: ...
-    @property
-    def seed(self) -> int: ...
-
-
 def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
     """The prompt of every problem as ids; refuses what the model cannot take, before any work."""
     text = request.model.text
@@ -62,9 +49,9 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
     prompts: dict[str, tuple[int, ...]] = {}
     for sample, lead in zip(samples, ids, strict=True):
         behind = _behind(sample, text, request.model.folder.mask)
-        prompts[str(sample.id)] = prompt = (*lead, *behind)
+        prompts[str(sample.id)] = (*lead, *behind)
         try:
-            ask(request.model, request, [put(prompt, gap_of(request, sample, prompt))])
+            _request_of(request, sample, prompts)
         except BadRequest as error:
             raise BadRequest(f"Problem {sample.id}: {error}") from error
     return prompts
@@ -97,9 +84,7 @@ def gap_of(request: RunRequest, sample: Sample, prompt: Sequence[int]) -> GapReq
         (gap,) = heal(text, [prompt, infill.suffix]).gaps
         return infill.suffix, gap.tokens_of(infill.middle)
     if rule == FIXED:
-        recommended = request.model.folder.recommended
-        method = resolve(request.method, request.settings, request.preset, recommended)
-        return infill.suffix, method.length
+        return infill.suffix, request.choice.build(request.model.folder.recommended).length
     return infill.suffix, int(rule) if rule.isdecimal() else rule
 
 
@@ -143,7 +128,8 @@ def decode(
 
 def _request_of(request: RunRequest, sample: Sample, prompts: Prompts) -> Request:
     prompt = prompts[str(sample.id)]
-    return ask(request.model, request, [put(prompt, gap_of(request, sample, prompt))])
+    entry = put(prompt, gap_of(request, sample, prompt))
+    return ask(request.model, request.choice, request.seed, entry)
 
 
 class Counted(Listener):
@@ -212,15 +198,12 @@ def warm_up(model: Model, request: Request) -> None:
         pass
 
 
-def ask(model: Model, choice: MethodChoice, prompts: Sequence[Sequence[int] | Fill]) -> Request:
-    """The request for these prompts; refuses what the model cannot take."""
+def ask(model: Model, choice: Choice, seed: int, prompt: Sequence[int] | Fill) -> Request:
+    """The request for a prompt; refuses what the model cannot take."""
     return model.request(
-        [
-            prompt if isinstance(prompt, Fill) else _entry(prompt, model.folder.mask)
-            for prompt in prompts
-        ],
+        [prompt if isinstance(prompt, Fill) else _entry(prompt, model.folder.mask)],
         choice.method,
-        seed=choice.seed,
+        seed=seed,
         preset=choice.preset,
         settings=choice.settings,
     )

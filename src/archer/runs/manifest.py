@@ -12,7 +12,7 @@ from typing import Any
 
 from archer import __version__
 from archer.errors import BadRequest
-from archer.methods.build import resolve
+from archer.methods.build import Choice
 from archer.methods.spelling import plain
 from archer.model import Model
 from archer.network.shape import Scheme
@@ -35,9 +35,7 @@ class RunRequest:
 
     model: Model
     task: Task
-    method: str
-    settings: Mapping[str, Any]
-    preset: str | None = None
+    choice: Choice
     seed: int = 0
     batch: int = 1
     chat: bool = True
@@ -72,9 +70,7 @@ def check_numbers(batch: int, traces: int) -> None:
 def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
     """Whatever could change a completion or its grade."""
     model, task = request.model, request.task
-    method = resolve(
-        request.method, request.settings, request.preset, request.model.folder.recommended
-    )
+    method = request.choice.build(request.model.folder.recommended)
     return {
         "version": VERSION,
         "archer": __version__,
@@ -130,9 +126,9 @@ def circumstances(
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": request.model.name,
         "given": {
-            "method": request.method,
-            "preset": request.preset,
-            "settings": plain(request.settings),
+            "method": request.choice.method,
+            "preset": request.choice.preset,
+            "settings": plain(request.choice.settings),
         },
         "judge": None if judge is None else dict(judge),
         "executor": dict(executor),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from archer.methods.build import Choice
 from archer.methods.spelling import in_full, over, plain
 from archer.model import Model
 from archer.runs.comparison import Run, open_run
@@ -138,8 +139,7 @@ class Workspace:
         return RunRequest(
             self.model,
             opened,
-            method,
-            over(settings, {"length": opened.length}),
+            Choice(method, over(settings, {"length": opened.length})),
             selection=Selection(limit=problems or self.scale.problems),
             device=self.device,
         )
@@ -195,11 +195,11 @@ class Workspace:
 def _name(request: RunRequest) -> str:
     """A folder name that tells arms apart and can be read."""
     chosen = request.selection
-    choices: dict[str, Any] = {"settings": plain(request.settings), "limit": chosen.limit}
+    choices: dict[str, Any] = {"settings": plain(request.choice.settings), "limit": chosen.limit}
     if chosen.subset:
         choices["subset"] = list(chosen.subset)
     if request.gap is not None:
         choices["gap"] = request.gap
     short = digest(choices)[:8]
-    method = re.sub(r"[^\w.=-]+", "-", request.method)
+    method = re.sub(r"[^\w.=-]+", "-", request.choice.method)
     return f"{request.task.name}-{method}-{short}"

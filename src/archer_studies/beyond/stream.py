@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from archer.methods.build import build
 from archer.pages.page import Presented
 from archer.pages.tables import Field, Table, percent, table_of
 from archer.results.settled_text import SettledText
@@ -63,7 +62,7 @@ def measure(workspace: Workspace) -> Measured:
 def watch(workspace: Workspace, arm: Arm) -> list[Sending]:
     """Every problem of an arm decoded once more; refuses what differs from the run."""
     request = workspace.again(arm)
-    decoder = build(request.method, request.settings, request.preset).decoder
+    decoder = request.choice.build().decoder
     prompts = workspace.prompts(request)
     sendings = []
     for key in arm.keys:

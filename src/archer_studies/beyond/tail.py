@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from archer.decoders.saber import SaberTail
-from archer.methods.build import build
 from archer.pages.page import Presented
 from archer.pages.tables import Field, Table, table_of
 from archer.runs.workspace import Arm, Workspace
@@ -69,7 +68,7 @@ def measure(workspace: Workspace) -> Measured:
 def watch(workspace: Workspace, arm: Arm) -> list[TailRest]:
     """Every problem of an arm that rests, decoded once more; refuses what differs from the run."""
     request = workspace.again(arm)
-    decoder = build(request.method, request.settings, request.preset).decoder
+    decoder = request.choice.build().decoder
     if not isinstance(decoder, SaberTail):
         return [TailRest() for _ in arm.keys]
     prompts = workspace.prompts(request)

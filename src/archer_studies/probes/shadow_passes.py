@@ -26,7 +26,7 @@ COUNTED = ("updates", "full_passes", "cached_passes", "reused_passes")
 
 def walk(request: RunRequest, prompt: Sequence[int]) -> Stream:
     """The steps of an arm on one problem, made again."""
-    return Stream(request.model, ask(request.model, request, [prompt]))
+    return Stream(request.model, ask(request.model, request.choice, request.seed, prompt))
 
 
 def divergence(first: Stream, second: Stream) -> int | None:

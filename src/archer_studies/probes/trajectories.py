@@ -59,9 +59,9 @@ def decoded_again(
 ) -> Iterator[tuple[str, DecodedProblem]]:
     """Problems of an arm, all by default, decoded once more; refuses anything that differs from the run."""
     request = workspace.again(arm)
-    prompts = workspace.prompts(request)
+    choice, prompts = request.choice, workspace.prompts(request)
     for key in arm.keys if keys is None else keys:
-        problem = decoded(workspace.model, prompts[key], request.method, request.settings)
+        problem = decoded(workspace.model, prompts[key], choice.method, choice.settings)
         require_unchanged(arm, key, problem.completion)
         yield key, problem
 

@@ -249,13 +249,11 @@ def _item(
         key=key,
         id=sample.id,
         prompt=tuple(prompts[key]),
-        method=request.method,
-        settings=plain(request.settings),
-        preset=request.preset,
+        choice=replace(request.choice, settings=plain(request.choice.settings)),
         seed=request.seed,
         gap=gap_of(request, sample, prompts[key]),
         traced=key in traces,
-        own=tuple(own_parts(request.method)),
+        own=tuple(own_parts(request.choice.method)),
     )
 
 

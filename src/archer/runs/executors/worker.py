@@ -18,6 +18,7 @@ from typing import Any
 from archer.engine.engine import Engine
 from archer.errors import ArcherError
 from archer.loading.source import Source
+from archer.methods.build import Choice
 from archer.methods.own_files import OwnPart
 from archer.model import Model, load_here
 from archer.request.request import Request
@@ -48,10 +49,8 @@ class Item:
     key: str
     id: int | str
     prompt: tuple[int, ...]
-    method: str
-    settings: Mapping[str, Any]
-    preset: str | None
-    seed: int
+    choice: Choice
+    seed: int = 0
     gap: GapRequest | None = None
     traced: bool = False
     own: tuple[OwnPart, ...] = ()
@@ -61,7 +60,8 @@ class Item:
     def of(cls, fields: Mapping[str, Any]) -> Item:
         gap = fields["gap"] and tuple(fields["gap"])
         own = tuple(OwnPart(**each) for each in fields["own"])
-        return cls(**{**fields, "prompt": tuple(fields["prompt"]), "gap": gap, "own": own})
+        choice, prompt = Choice(**fields["choice"]), tuple(fields["prompt"])
+        return cls(**{**fields, "choice": choice, "prompt": prompt, "gap": gap, "own": own})
 
 
 class OtherModel(ArcherError):
@@ -88,7 +88,7 @@ class Worker:
         """The record of a problem, and its trace where that is wanted."""
         for part in item.own:
             part.bring()
-        request = ask(self._model, item, [put(item.prompt, item.gap)])
+        request = ask(self._model, item.choice, item.seed, put(item.prompt, item.gap))
         if not self._warm:
             self._warm = True
             warm_up(self._model, request)
