@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Unpack
 
 from archer.errors import BadRequest, one_line
 from archer.methods import DEFAULT_METHOD
 from archer.model import Model, load
 from archer.request.request import listed
+from archer.results.trace import first_difference
 
 if TYPE_CHECKING:
     from archer.methods.build import MethodLike
@@ -36,8 +36,7 @@ class SideBySide:
     def parts_at(self, method: int, prompt: int) -> int | None:
         """The first token at which a method's answer differs from the first method's; None if none does."""
         first, other = (self.completions[at][prompt].tokens for at in (0, method))
-        pairs = zip_longest(first, other)
-        return next((at for at, (one, two) in enumerate(pairs) if one != two), None)
+        return first_difference(first, other)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """A row for each prompt and method, for `pandas.DataFrame`."""

@@ -1,16 +1,17 @@
-"""Writing files so that a reader sees the old content or the new one, never a part."""
+"""Files: a reader sees the old content or the new one, never a part; a text is one, or refused as none."""
 
 import errno
 import json
+import math
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from archer.errors import BadRequest, BadRun, DiskFault, reason_of
+from archer.errors import ArcherError, BadRequest, BadRun, DiskFault, reason_of
 
 DEEPEST = 64
 OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -52,6 +53,23 @@ def read_file(path: Path) -> bytes:
             return file.read()
     finally:
         os.close(handle)
+
+
+def utf8_text(read: Callable[[], bytes], what: str, kind: type[ArcherError] = BadRequest) -> str:
+    """What `read` gives as a text, without a mark of its byte order; refused as `what` where it is none."""
+    try:
+        return read().decode("utf-8-sig")
+    except OSError as error:
+        raise kind(f"{what} cannot be read: {reason_of(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise kind(
+            f"{what} is not UTF-8: byte {error.start} cannot be read. Convert it to UTF-8."
+        ) from error
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON has it: null where it is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def check_target(path: Path) -> None:

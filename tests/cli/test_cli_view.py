@@ -63,7 +63,7 @@ def test_what_is_refused(tmp_path: Path, capsys: Capture) -> None:
     assert "would overwrite the trace" in refused(capsys, one, "-o", one)
     assert "cannot be read" in refused(capsys, str(tmp_path / "none.jsonl"))
     nowhere = str(tmp_path / "no" / "page.html")
-    assert "cannot be written: No such file" in refused(capsys, one, "-o", nowhere)
+    assert "cannot be written (No such file" in refused(capsys, one, "-o", nowhere)
     several = write(tmp_path / "c.jsonl", [start(24, prompts=2)])
     assert "different numbers of prompts" in refused(capsys, one, several)
     shorter = write(tmp_path / "d.jsonl", [start(8)])

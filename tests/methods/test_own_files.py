@@ -252,7 +252,7 @@ def test_an_evaluation_by_workers_is_the_same(file: Path, capsys: Capture) -> No
         ("class A: ...", "bad.py:Steady", "has no class 'Steady'. It has A."),
         ("", "bad.py:Steady", "has no class 'Steady'. It has no class."),
         ("class A: ...", "bad.py:A", "bad.py:A cannot be used: it must be a pydantic dataclass"),
-        ("\xff", "bad.py:A", "The file bad.py is not UTF-8 text."),
+        ("\xff", "bad.py:A", "The file bad.py is not UTF-8: byte 0"),
         ("#" * (1 << 20) + "#", "bad.py:A", "The file bad.py is larger than 1 MiB"),
         ("", "bad.py", "Name the decoder in that file: bad.py:CLASS."),
         (None, "sabre", "A decoder of your own goes by its file, ./FILE.py:CLASS"),

@@ -336,7 +336,7 @@ def test_files_that_are_refused(tmp_path: Path, content: str, phrase: str) -> No
 def test_bytes_are_no_demand(tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadRequest, match="not a text in UTF-8"):
+    with pytest.raises(BadRequest, match="is not UTF-8"):
         read_demand(path, None)
 
 

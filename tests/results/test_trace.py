@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ):
         list(trace.read(tmp_path / "missing.jsonl"))
     (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadTrace, match=r"latin\.jsonl' cannot be read: it is not UTF-8\.$"):
+    with pytest.raises(BadTrace, match=r"latin\.jsonl' is not UTF-8: byte "):
         list(trace.read(tmp_path / "latin.jsonl"))
 
 
@@ -194,6 +194,11 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_written() -> None:
         pytest.raises(ArcherError, match="could not be written on: No space left"),
     ):
         writer.write(End(row=0, completion={}))
+
+
+def test_a_line_of_a_trace_ends_where_json_cannot_hold_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('"\u2028"\r\n"\x85"\n', encoding="utf-8", newline="")
+    assert trace.read_lines(tmp_path / "a.jsonl") == ['"\u2028"\n', '"\x85"\n']
 
 
 def test_an_old_trace_survives_until_the_first_event(tmp_path: Path) -> None:

@@ -165,6 +165,12 @@ def test_key_files(tmp_path: Path) -> None:
         read_keys(tmp_path / "missing")
 
 
+def test_a_mark_of_the_byte_order_is_no_part_of_a_key(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("a-key-that-is-long-enough", encoding="utf-8-sig")
+    assert read_keys(file) == ("a-key-that-is-long-enough",)
+
+
 def test_an_address_is_taken_before_the_model_is_loaded(pocket: Model) -> None:
     first = Server(lambda: pocket, ServerSettings(), port=0)
     try:

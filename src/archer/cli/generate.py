@@ -21,7 +21,8 @@ from archer.cli.options import (
     PromptOptions,
 )
 from archer.cli.output import emit, write_text
-from archer.errors import BadRequest, printable, reason_of
+from archer.errors import BadRequest, printable
+from archer.files import utf8_text
 from archer.loading.hub import BUNDLED
 from archer.terminal.glyphs import QUIET
 from archer.terminal.live import summary
@@ -213,18 +214,8 @@ def _text(text: str) -> str:
 def read_text(path: Path) -> str:
     """The file without the line break that editors put at its end."""
     standard = str(path) == "-"
-    name = "stdin" if standard else repr(str(path))
-    try:
-        content = sys.stdin.buffer.read() if standard else path.read_bytes()
-    except OSError as error:
-        raise BadRequest(f"The file {name} cannot be read: {reason_of(error)}.") from error
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadRequest(
-            f"The prompt in {name} is not UTF-8: byte {error.start} cannot be read. "
-            "Convert the file to UTF-8."
-        ) from error
+    read = sys.stdin.buffer.read if standard else path.read_bytes
+    text = utf8_text(read, "stdin" if standard else f"The file {str(path)!r}")
     return text.removesuffix("\n").removesuffix("\r")
 
 

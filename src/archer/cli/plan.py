@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from archer.cli.numbers import Positives, Whole, amounts, names
 from archer.cli.output import Json, check_figure, emit, write_table
+from archer.files import replace_file
 from archer.planning.request import ExpectedTraffic, Hardware, ModelWork, Target
 
 
@@ -72,7 +73,7 @@ def plan(
 
     capacity = simulated(demand, work, on, target)
     if figure is not None:
-        figure.write_text(capacity.figure(), encoding="utf-8")
+        replace_file(figure, capacity.figure().encode())
     result = capacity.to_dict()
 
     def show() -> None:

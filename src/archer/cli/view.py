@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from archer.cli.messages import complain
 from archer.cli.output import write_line
-from archer.errors import BadRequest, reason_of
+from archer.errors import BadRequest
+from archer.files import check_target, replace_file
 
 if TYPE_CHECKING:
     from archer.pages.trajectory import Trajectory
@@ -36,13 +37,9 @@ def view(
     target = trace.with_suffix(".html") if output is None else output
     if target in (trace, other):
         raise BadRequest(f"The page would overwrite the trace {str(target)!r}. Choose another -o.")
+    check_target(target)
     content = _page([trace] if other is None else [trace, other])
-    try:
-        target.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise BadRequest(
-            f"The page {str(target)!r} cannot be written: {reason_of(error)}. Choose another -o."
-        ) from error
+    replace_file(target, content.encode())
     write_line(str(target))
     if browse and not webbrowser.open(target.resolve().as_uri()):
         complain("No browser could be started; open the page by hand.")

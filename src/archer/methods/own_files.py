@@ -17,7 +17,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from archer.errors import BadRequest, cause_of, kind_and_cause, meant, reason_of
+from archer.errors import BadRequest, cause_of, kind_and_cause, meant
+from archer.files import utf8_text
 from archer.methods.catalogue import Part
 from archer.methods.extensions import Extended
 from archer.methods.settings import DECODERS, POLICIES
@@ -41,7 +42,7 @@ class OwnPart:
 
     @property
     def digest(self) -> str:
-        """sha256 of the file."""
+        """sha256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
@@ -135,15 +136,9 @@ def _run(part: OwnPart) -> ModuleType:
 
 
 def _read(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadRequest(f"The file {path} cannot be read: {reason_of(error)}.") from error
-    if len(content) > MOST_BYTES:
+    text = utf8_text(path.read_bytes, f"The file {path}")
+    if len(text.encode()) > MOST_BYTES:
         raise BadRequest(
             f"The file {path} is larger than {MOST_BYTES >> 20} MiB, which no part is."
         )
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"The file {path} is not UTF-8 text.") from error
+    return text

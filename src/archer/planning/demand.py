@@ -11,7 +11,8 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.costs.workload import MOST_UPDATES, Workload, even
-from archer.errors import BadRequest, reason_of
+from archer.errors import BadRequest
+from archer.files import utf8_text
 from archer.planning.request import MOST_REQUESTS
 from archer.planning.update_rates import UpdateRate
 
@@ -95,12 +96,7 @@ def arrivals(rate: float, count: int, seed: int = 0) -> tuple[float, ...]:
 
 def read_demand(path: Path, rate: float | None, seed: int = 0) -> Demand:
     """From a file; with `rate` its times are not used."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise BadRequest(f"{path} cannot be read: {reason_of(error)}.") from error
-    except ValueError as error:
-        raise BadRequest(f"{path} is not a text in UTF-8.") from error
+    lines = utf8_text(path.read_bytes, str(path)).splitlines()
     if len(lines) > MOST_REQUESTS:
         raise BadRequest(
             f"{path} has {len(lines)} lines, and at most {MOST_REQUESTS} are simulated. Take a part of it."

@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+from archer.files import finite
+
 By: TypeAlias = Literal["elbo", "one-step", "coupled", "confidence", "replay"]
 """The estimators."""
 LARGEST_EXPONENT = 709.0
@@ -52,10 +54,6 @@ class TextScore:
         plain = asdict(self)
         for name in ("tokens", "written_at"):
             plain[name] = list(plain[name])
-        plain["per_token"] = [_finite(each) for each in self.per_token]
-        plain["log_likelihood"] = _finite(self.log_likelihood)
-        return plain | {"perplexity": _finite(self.perplexity)}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+        plain["per_token"] = [finite(each) for each in self.per_token]
+        plain["log_likelihood"] = finite(self.log_likelihood)
+        return plain | {"perplexity": finite(self.perplexity)}

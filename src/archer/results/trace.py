@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import StringIO
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
+from archer.files import finite, utf8_text
 from archer.methods.spelling import plain
 from archer.results.completion import Completion, History
 from archer.results.step import ACCEPTED, REMASKED, REPLACED, Moment, Step, StepRecord
@@ -132,7 +133,7 @@ def _fields(row: int, update: int, moment: Moment, length: int) -> dict[str, Any
     call = moment.call
     accepted, replaced, remasked, doubts = [], [], [], []
     for at, what, token, sure in moment.changes.tolist():
-        confidence = _finite(sure)
+        confidence = finite(sure)
         placed = {"at": at, "token": token, "confidence": confidence}
         if what & _ACCEPTED:
             accepted.append(placed)
@@ -148,12 +149,12 @@ def _fields(row: int, update: int, moment: Moment, length: int) -> dict[str, Any
         "call": call.kind.value,
         "fed": call.fed,
         "distance": call.distance,
-        "drift": None if call.drift is None else _finite(call.drift),
+        "drift": None if call.drift is None else finite(call.drift),
         "accepted": accepted,
         "replaced": replaced,
         "remasked": remasked,
         "doubts": doubts,
-        "threshold": _finite(moment.threshold),
+        "threshold": finite(moment.threshold),
         "seconds": call.seconds,
         "stop": None if moment.stop == length else moment.stop,
         "pieces": None,
@@ -269,12 +270,8 @@ def parsed_lines(path: Path, parse: Callable[[str], Item], what: str) -> Iterato
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a trace of any format."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.readlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadTrace(f"The trace {str(path)!r} cannot be read: {reason}.") from error
+    text = utf8_text(path.read_bytes, f"The trace {str(path)!r}", BadTrace)
+    return StringIO(text, newline=None).readlines()
 
 
 def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
@@ -301,7 +298,3 @@ def first_difference(
 
 def _ids(request: Request) -> set[int]:
     return {token for prompt in request.prompts for token in (*prompt.prefix, *prompt.behind)}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from archer.errors import BadRun
+from archer.passes.bounds import Share
 
 COUNTS = ("updates", "full_passes", "cached_passes", "reused_passes", "revised_positions")
 
@@ -186,9 +187,6 @@ class Manifest(Held):
     journal: Literal[2] = Field(description="2, the only format of journals that this Archer reads")
     identity: Identity
     circumstances: Circumstances
-
-
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Score(Held):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from archer.errors import BadRequest, reason_of
+from archer.errors import BadRequest
+from archer.files import utf8_text
 
 if TYPE_CHECKING:
     from archer.methods.presets import Preset
@@ -139,11 +140,7 @@ def check_ignored(name: str) -> str:
 
 def read_keys(path: Path) -> tuple[str, ...]:
     """One key per line; empty lines and lines that begin with # are left out."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadRequest(f"The key file {str(path)!r} cannot be read: {reason}.") from error
+    lines = utf8_text(path.read_bytes, f"The key file {str(path)!r}").splitlines()
     keys = tuple(
         line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")
     )

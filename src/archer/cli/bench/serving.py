@@ -18,6 +18,7 @@ from archer.cli.numbers import (
 from archer.cli.options import DEFAULT_MODEL, SERVE, ModelOptions, require, use_threads
 from archer.cli.output import Json, check_figure
 from archer.errors import BadRequest
+from archer.files import replace_file
 
 LONGEST = 3600
 
@@ -143,7 +144,7 @@ def serve(
     plan = ServeLoads(Load(requests), loads, clients, seconds, Mixes(mixes))
     result = facts | serve_bench(loaded, model, plan).to_dict()
     if figure is not None:
-        figure.write_text(latency_figure(result), encoding="utf-8")
+        replace_file(figure, latency_figure(result).encode())
     return emit_tables(result, tables, json=json)
 
 
