@@ -29,7 +29,7 @@ from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, Reals, Sco
 from archer.passes.layer_rule import Ruled
 from archer.passes.logits import Answers, Candidates, Logits
 from archer.passes.memory import Memory, Notes
-from archer.policies.base import Policy, prompt_kept
+from archer.policies.base import Policy, PromptCache, prompt_kept
 from archer.policies.prompt_cache import Archer, Eager
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Notes",
     "Policy",
     "Prompt",
+    "PromptCache",
     "Reals",
     "Rule",
     "Ruled",

@@ -63,7 +63,10 @@ class Policy:
 
 
 class PromptCache(Policy):
-    """Base of those that keep nothing but the prompt, as the anchor's pass made it."""
+    """Base of those that keep nothing but the prompt, as the anchor's pass made it.
+
+    It declares what holds of all of them, and leaves open when the prompt is computed anew.
+    """
 
     answers = Scope.RESPONSE
     rebuilds = True
