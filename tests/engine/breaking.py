@@ -50,7 +50,7 @@ def failing_halfway(
             index: int, network: Any, hidden: Any, at: Any, *rest: Any, plain: Any = plain
         ) -> Any:
             after = plain(index, network, hidden, at, *rest)
-            if index == layer and fails([share.part for share in at.shares]):
+            if index == layer and fails([share.question for share in at.shares]):
                 raise error.with_traceback(None)
             return after
 

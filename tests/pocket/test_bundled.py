@@ -85,7 +85,7 @@ def test_it_solves_problems_it_was_not_trained_on(name: str) -> None:
 
 
 @pytest.mark.parametrize("split", ["dev", "dev-6x6"])
-def test_grids_it_was_not_trained_on_are_filled(split: grids.Held) -> None:
+def test_grids_it_was_not_trained_on_are_filled(split: grids.HeldOut) -> None:
     """A third of the first ones at least, a digit per update; scores on more are in docs/reproducing.md."""
     model = archer.load("pocket-sudoku", device="cpu", dtype="float32")
     puzzles = grids.load(split)[:FEW]
@@ -138,7 +138,7 @@ def test_the_example_of_the_first_page_is_answered(capsys: pytest.CaptureFixture
         assert judge.grade(check).outcome == "pass", body
 
 
-LONG_PROMPTS: dict[frozen.Held, str] = {
+LONG_PROMPTS: dict[frozen.HeldOut, str] = {
     "dev": "5b9a40f7dbdd21a66dfe5395e1fa1b444fb3cf95942c799f43cf17418baa3396",
     "test": "0c40fa233a1c3b04defd7a57da804af8999a873c32149bb6192ae7bab7dbae9d",
     "confirm": "e5855913d76ff0aa245e6eb0957bc2e04f65f6f890c7006dcfaef6ecd7e37d5a",
@@ -148,7 +148,7 @@ LONG_PROMPTS: dict[frozen.Held, str] = {
 
 
 @pytest.mark.parametrize("split", frozen.SIZES)
-def test_long_prompts_are_the_published_ones(split: frozen.Held) -> None:
+def test_long_prompts_are_the_published_ones(split: frozen.HeldOut) -> None:
     digest = hashlib.sha256()
     examples = frozen.load_examples(split)
     for task in frozen.load(split):

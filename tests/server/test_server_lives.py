@@ -279,7 +279,7 @@ def test_a_request_for_which_memory_runs_out_fails_alone(
     plain = forward.compute
 
     def short_of_memory(network: Any, inputs: forward.Inputs, *rest: Any) -> torch.Tensor:
-        if any(share.part.canvas.columns >= too_many for share in inputs.shares):
+        if any(share.question.canvas.columns >= too_many for share in inputs.shares):
             raise torch.OutOfMemoryError("injected")
         return plain(network, inputs, *rest)
 

@@ -47,7 +47,7 @@ def test_the_long_prompts_are_of_the_same_problems() -> None:
     assert [each.id for each in short] == [each.id for each in long]
     for one, other in zip(short, long, strict=True):
         assert other.messages[0]["content"].endswith(one.messages[0]["content"])
-    held: tuple[frozen.Held, ...] = ("dev", "confirm", "confirm3")
+    held: tuple[frozen.HeldOut, ...] = ("dev", "confirm", "confirm3")
     for split in held:
         names = f"pocket-{split}", f"pocket-{split}-long"
         short, long = (opened(name).samples() for name in names)

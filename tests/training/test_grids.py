@@ -64,12 +64,14 @@ def naive_solutions(cells: str) -> list[str]:
 @pytest.mark.parametrize(
     "split", [pytest.param(split, marks=pytest.mark.slow) for split in grids.HELD]
 )
-def test_published_sets_are_what_the_generator_makes(split: grids.Held) -> None:
+def test_published_sets_are_what_the_generator_makes(split: grids.HeldOut) -> None:
     assert puzzle_set(split) == grids.load(split)
 
 
 @pytest.mark.parametrize("split", grids.HELD)
-def test_published_puzzles_have_one_solution_and_a_pattern_of_their_own(split: grids.Held) -> None:
+def test_published_puzzles_have_one_solution_and_a_pattern_of_their_own(
+    split: grids.HeldOut,
+) -> None:
     puzzles = grids.load(split)
     assert len({pattern(each.solution) for each in puzzles}) == len(puzzles) == grids.HELD[split]
     home, size, least = SETS[split]

@@ -48,21 +48,21 @@ def test_the_first_thousand_problems_are_the_same_bytes_everywhere() -> None:
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("confirm", "confirm3")),
     ],
 )
-def test_frozen_sets_are_what_the_generator_makes(split: frozen.Held) -> None:
+def test_frozen_sets_are_what_the_generator_makes(split: frozen.HeldOut) -> None:
     tasks = problem_set(split)
     assert tasks == frozen.load(split)
     assert {task.name: worked_examples(task) for task in tasks} == frozen.load_examples(split)
 
 
 @pytest.mark.parametrize(("split", "size"), [("dev", 200), ("test", 400)])
-def test_frozen_sets_have_distinct_held_out_structures(split: frozen.Held, size: int) -> None:
+def test_frozen_sets_have_distinct_held_out_structures(split: frozen.HeldOut, size: int) -> None:
     structures = [task.structure for task in frozen.load(split)]
     assert len(structures) == len(set(structures)) == size
     assert {split_of(structure) for structure in structures} == {split}
 
 
 @pytest.mark.parametrize("split", ["confirm", "confirm3"])
-def test_a_confirmation_has_structures_of_its_own(split: frozen.Held) -> None:
+def test_a_confirmation_has_structures_of_its_own(split: frozen.HeldOut) -> None:
     """Held out from training like those of test or dev, and in no set that was decoded before it."""
     found = frozen.load(split)
     structures = {task.structure for task in found}
@@ -75,7 +75,7 @@ def test_a_confirmation_has_structures_of_its_own(split: frozen.Held) -> None:
 
 
 @pytest.mark.parametrize("split", frozen.SIZES)
-def test_references_pass_their_own_tests(split: frozen.Held) -> None:
+def test_references_pass_their_own_tests(split: frozen.HeldOut) -> None:
     for task in frozen.load(split):
         assert len(task.visible) in (2, 3)
         assert len(task.hidden) == 10

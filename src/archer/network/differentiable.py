@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from archer.errors import BadRequest
 from archer.network.network import Transformer
 
-Held: TypeAlias = Sequence[tuple[Tensor, Tensor]]
+KeysAndValues: TypeAlias = Sequence[tuple[Tensor, Tensor]]
 """Per layer the keys (rotated) and values of the first columns, [B, P, KV, D] each."""
 Attention: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Queries [B, L, H, D], keys and values [B, L, H, D] -> [B, L, H, D]."""
@@ -44,7 +44,7 @@ def hidden_states(
     embedded: Tensor,
     *,
     attention: Attention = fused_attention,
-    held: Held | None = None,
+    held: KeysAndValues | None = None,
     kept: list[tuple[Tensor, Tensor]] | None = None,
     after: list[Tensor] | None = None,
 ) -> Tensor:

@@ -2,10 +2,10 @@
 
 Axes: B rows, L columns, N token rows computed in this pass, d width, H / KV heads, D head size, V vocabulary.
 
-Many requests may share a pass: each brings its part, with a canvas, a memory and a store of its own.  The N
-token rows of all parts are packed one after the other, so no padding is computed and every product with the
-weights is made once.  Attention runs over views of each part's store; neighbouring rows that compute the same
-columns share one call.  Nothing is concatenated or rotated again.
+Many requests may share a pass: each brings its question, with a canvas, a memory and a store of its own.  The
+N token rows of all questions are packed one after the other, so no padding is computed and every product with
+the weights is made once.  Attention runs over views of each question's store; neighbouring rows that compute
+the same columns share one call.  Nothing is concatenated or rotated again.
 
 This file does not decide what to compute (a policy does) and looks at no token's meaning (a decoder does).
 """
@@ -49,7 +49,7 @@ def limits_of(canvas: Canvas, layout: Layout) -> tuple[Limit, ...]:
 
 @dataclass(frozen=True)
 class Question:
-    """One request's part of a pass: what it asks, which columns it computes, and where they are kept."""
+    """What one request asks of a pass: a canvas, which columns it computes, and where they are kept."""
 
     canvas: Canvas
     layout: Layout
@@ -57,7 +57,7 @@ class Question:
     rule: RowRule | None = None
     """Chooses rows inside each layer; None where the columns say it all."""
     limits: tuple[Limit, ...] = ()
-    """Scored rows, counted among those of this part, at which not every token may stand."""
+    """Scored rows, counted among those of this question, at which not every token may stand."""
 
     @property
     def columns(self) -> int:
@@ -67,22 +67,22 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a pass returns to one part."""
+    """What a pass returns to one question."""
 
     rows: dict[int, RowLogits]
     """By row of its canvas."""
     work: Work
     interval: Interval
-    """The whole pass, not this part's share of it."""
+    """The whole pass, not this question's share of it."""
     columns: int
     """Computed in the whole pass."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part and where it stands among the packed rows of a pass."""
+    """A question and where it stands among the packed rows of a pass."""
 
-    part: Question
+    question: Question
     computed: slice
     scored: slice
     visible: Tensor | None
@@ -91,7 +91,7 @@ class Share:
 
     def groups(self, scored: bool) -> Iterator[tuple[RowGroup, slice]]:
         """Its groups of rows, each with its packed rows in the whole pass."""
-        layout = self.part.layout
+        layout = self.question.layout
         first = (self.scored if scored else self.computed).start
         for group in layout.scored if scored else layout.computed:
             yield group, slice(first + group.packed.start, first + group.packed.stop)
@@ -101,7 +101,7 @@ class Share:
     ) -> Iterator[tuple[AttentionView, slice]]:
         """What a group's rows see in one layer; queries that see equally far share one last key column."""
         if not group.sights:
-            everything = Sight(slice(0, group.each), self.part.canvas.columns)
+            everything = Sight(slice(0, group.each), self.question.canvas.columns)
             yield self._view(layer, group, everything), packed
         for sight in group.sights:
             each = sight.queries.stop - sight.queries.start
@@ -111,7 +111,7 @@ class Share:
 
     def _view(self, layer: int, group: RowGroup, sight: Sight) -> AttentionView:
         """The keys that some queries of each row see."""
-        store, seen = self.part.memory.store, None
+        store, seen = self.question.memory.store, None
         keys = slice(0, sight.stop)
         if self.visible is not None:
             rows = slice(group.row, group.row + group.rows)
@@ -145,7 +145,7 @@ class Pass:
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
         """Put keys (rotated) and values [N, KV, D] of every computed column into the stores."""
         for share in self.shares:
-            store = share.part.memory.store
+            store = share.question.memory.store
             for group, packed in share.groups(scored=False):
                 share.work.keys += packed.stop - packed.start
                 share.work.values += packed.stop - packed.start
@@ -183,27 +183,27 @@ def dense(index: int, network: Transformer, hidden: Tensor, at: Pass) -> Tensor:
 
 
 @torch.inference_mode()
-def run(network: Transformer, parts: Sequence[Question]) -> list[Answer]:
-    """Compute the columns of every part; returns each part's logits and what it took.
+def run(network: Transformer, questions: Sequence[Question]) -> list[Answer]:
+    """Compute the columns of every question; returns each question's logits and what it took.
 
-    One packed pass, with one reduction over the vocabulary for all of them; a part under a layer rule comes
+    One packed pass, with one reduction over the vocabulary for all of them; one under a layer rule comes
     alone.
     """
-    assert len(parts) == 1 or all(part.rule is None for part in parts)
+    assert len(questions) == 1 or all(question.rule is None for question in questions)
     clock = Clock(network.device)
     started = clock.mark()
-    columns = sum(part.columns for part in parts)
-    shares, logits_of = _computed(network, parts)
+    columns = sum(question.columns for question in questions)
+    shares, logits_of = _computed(network, questions)
     interval = Interval(clock, started, clock.mark())
     reduced = None
-    if len(parts) > 1:
+    if len(questions) > 1:
         every = RowLogits(logits_of(slice(0, shares[-1].scored.stop)), ())
-        reduced = Reduced.of(every.peaks(parts[0].canvas.mask))
+        reduced = Reduced.of(every.peaks(questions[0].canvas.mask))
     answers = []
     for share in shares:
         share.work.scored += share.scored.stop - share.scored.start
         rows, taken = {}, share.scored.start
-        for row, places in share.part.layout.answers:
+        for row, places in share.question.layout.answers:
             read = slice(taken, taken := taken + len(places))
             rows[row] = RowLogits(logits_of(read), places, reduced and reduced[read])
         answers.append(Answer(rows, share.work, interval, columns))
@@ -211,16 +211,16 @@ def run(network: Transformer, parts: Sequence[Question]) -> list[Answer]:
 
 
 def _computed(
-    network: Transformer, parts: Sequence[Question]
+    network: Transformer, questions: Sequence[Question]
 ) -> tuple[tuple[Share, ...], Callable[[slice], Tensor | SplitLogits]]:
     """Make a pass, alone or with the other shards; its shares and the logits of any rows of it."""
-    if not any(part.columns for part in parts):
+    if not any(question.columns for question in questions):
         nothing = network.embedding.new_empty((0, network.shape.vocabulary))
-        return _shares(parts, network.device), nothing.__getitem__
-    inputs = Inputs.of(parts, network.device)
+        return _shares(questions, network.device), nothing.__getitem__
+    inputs = Inputs.of(questions, network.device)
     if (shards := network.all_shards) is None:
         return inputs.shares, compute(network, inputs).__getitem__
-    return inputs.shares, shards.make_pass(parts, lambda: compute(network, inputs))
+    return inputs.shares, shards.make_pass(questions, lambda: compute(network, inputs))
 
 
 @dataclass(frozen=True)
@@ -237,15 +237,15 @@ class Inputs:
     """Scored rows of the whole pass at which not every token may stand."""
 
     @classmethod
-    def of(cls, parts: Sequence[Question], device: torch.device) -> Inputs:
-        shares = _shares(parts, device)
-        tokens, positions = _tokens(parts, device)
-        sets = {id(ids): ids for share in shares for _, ids in share.part.limits}
+    def of(cls, questions: Sequence[Question], device: torch.device) -> Inputs:
+        shares = _shares(questions, device)
+        tokens, positions = _tokens(questions, device)
+        sets = {id(ids): ids for share in shares for _, ids in share.question.limits}
         moved = {each: ids.to(device) for each, ids in sets.items()}
         limits = tuple(
             (share.scored.start + row, moved[id(ids)])
             for share in shares
-            for row, ids in share.part.limits
+            for row, ids in share.question.limits
         )
         return cls(shares, tokens, positions, _kept(shares, device), limits)
 
@@ -265,7 +265,7 @@ def compute(network: Transformer, inputs: Inputs) -> Tensor:
         dense_layers=network.shape.dense_layers,
         pieces=(pieces := pieces_of(network)),
     )
-    rule = inputs.shares[0].part.rule
+    rule = inputs.shares[0].question.rule
     for index in range(network.shape.layers):
         if rule is None:
             hidden = dense(index, network, hidden, at)
@@ -286,16 +286,16 @@ def restrict(scores: Tensor, ids: Tensor) -> None:
     scores[own] = kept
 
 
-def _shares(parts: Sequence[Question], device: torch.device) -> tuple[Share, ...]:
+def _shares(questions: Sequence[Question], device: torch.device) -> tuple[Share, ...]:
     shares = []
     computed = scored = 0
-    for part in parts:
-        seen = part.canvas.visible
+    for question in questions:
+        seen = question.canvas.visible
         shares.append(
             Share(
-                part=part,
-                computed=slice(computed, computed := computed + part.columns),
-                scored=slice(scored, scored := scored + len(part.layout.places)),
+                question=question,
+                computed=slice(computed, computed := computed + question.columns),
+                scored=slice(scored, scored := scored + len(question.layout.places)),
                 visible=None if seen is None else torch.from_numpy(seen).to(device),
                 work=Work(),
             )
@@ -303,26 +303,28 @@ def _shares(parts: Sequence[Question], device: torch.device) -> tuple[Share, ...
     return tuple(shares)
 
 
-def _tokens(parts: Sequence[Question], device: torch.device) -> tuple[Tensor, Tensor]:
+def _tokens(questions: Sequence[Question], device: torch.device) -> tuple[Tensor, Tensor]:
     """Tokens and positions, Long[N] each."""
     tokens = [
-        columns_of(part.canvas.tokens, group) for part in parts for group in part.layout.computed
+        columns_of(question.canvas.tokens, group)
+        for question in questions
+        for group in question.layout.computed
     ]
-    positions = [_positions(part, device) for part in parts]
+    positions = [_positions(question, device) for question in questions]
     packed = positions[0] if len(positions) == 1 else torch.cat(positions)
     return torch.from_numpy(np.concatenate(tokens)).to(device), packed
 
 
-def _positions(part: Question, device: torch.device) -> Tensor:
-    own = part.canvas.positions
+def _positions(question: Question, device: torch.device) -> Tensor:
+    own = question.canvas.positions
     if own is None:
-        return part.layout.positions
-    repeated = [columns_of(own, group) for group in part.layout.computed]
+        return question.layout.positions
+    repeated = [columns_of(own, group) for group in question.layout.computed]
     return torch.from_numpy(np.concatenate(repeated)).to(device)
 
 
 def _kept(shares: Sequence[Share], device: torch.device) -> slice | Tensor | None:
     if len(shares) == 1:
-        return shares[0].part.layout.kept
-    places = [share.computed.start + share.part.layout.places for share in shares]
+        return shares[0].question.layout.kept
+    places = [share.computed.start + share.question.layout.places for share in shares]
     return kept_rows(np.concatenate(places), shares[-1].computed.stop, device)

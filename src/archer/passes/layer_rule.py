@@ -102,7 +102,7 @@ class OneRow:
 
     @property
     def prompt(self) -> int:
-        first: int = self.share.part.canvas.response.start
+        first: int = self.share.question.canvas.response.start
         return first - int(self.shape.shift)
 
     def is_last(self, layer: int) -> bool:
@@ -132,7 +132,7 @@ class OneRow:
 
     def _visible(self, rows: Local, device: torch.device) -> Tensor | None:
         """Bool[1, n, S]: what the rows see, by the backbone's rule and the decoder's; None for everything."""
-        canvas, own = self.share.part.canvas, self.share.visible
+        canvas, own = self.share.question.canvas, self.share.visible
         every = torch.arange(canvas.columns, device=device)
         rule = seen(canvas.attention, every[rows], every, canvas.response.start)
         if own is not None:
@@ -141,7 +141,7 @@ class OneRow:
         return None if rule is None else rule[None]
 
     def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
-        store, columns = self.share.part.memory.store, self.share.part.canvas.columns
+        store, columns = self.share.question.memory.store, self.share.question.canvas.columns
         if name not in store.features:
             size = (store.keys.shape[1], self.shape.layers, columns, like.shape[-1])
             store.features[name] = like.new_zeros(size)
@@ -149,7 +149,7 @@ class OneRow:
 
     def _kept(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values [KV, L, D] of this row."""
-        store, stop = self.share.part.memory.store, self.share.part.canvas.columns
+        store, stop = self.share.question.memory.store, self.share.question.canvas.columns
         return store.keys[layer, self.slot, :, :stop], store.values[layer, self.slot, :, :stop]
 
 

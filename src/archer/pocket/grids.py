@@ -20,10 +20,10 @@ from archer.request.fill import Fill
 BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Lines and columns of a box, by the number of digits."""
 EMPTY = "."
-Held = Literal["dev", "dev-6x6", "confirm3"]
-HELD: Mapping[Held, int] = {"dev": 300, "dev-6x6": 300, "confirm3": 1500}
+HeldOut = Literal["dev", "dev-6x6", "confirm3"]
+HELD: Mapping[HeldOut, int] = {"dev": 300, "dev-6x6": 300, "confirm3": 1500}
 """The published sets and their sizes; puzzles are of 9x9 unless the name says otherwise."""
-DIGESTS: Mapping[Held, str] = {
+DIGESTS: Mapping[HeldOut, str] = {
     "dev": "e41c2e2403f515eac00ec85f9596db364fe3674b42f81478bc16e267692bdfda",
     "dev-6x6": "be90487dcf13507d65e8856fb83807c5961d051b4755851f4e148fc7ff569e69",
     "confirm3": "b1b154c657a340cca84f01cb3af9946e640e7c049fb4f52e6d82bc7849a19d30",
@@ -55,12 +55,12 @@ class Puzzle:
         return [grid[place : place + 1] == self.solution[place] for place in empty]
 
 
-def load(split: Held) -> list[Puzzle]:
+def load(split: HeldOut) -> list[Puzzle]:
     """The puzzles of a set, from its file."""
     return parse(frozen.read(f"sudoku-{split}.jsonl"), split)
 
 
-def parse(data: bytes, split: Held) -> list[Puzzle]:
+def parse(data: bytes, split: HeldOut) -> list[Puzzle]:
     """The puzzles in a set's bytes; refused when they are not the published ones."""
     frozen.check(data, DIGESTS[split], f"The {split} set of pocket-sudoku is")
     return [Puzzle(**json.loads(line)) for line in data.decode("ascii").splitlines()]

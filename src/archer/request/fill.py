@@ -69,7 +69,7 @@ class Fill:
         return cls(parts, **({"length": lengths} | more))
 
     @property
-    def ends_open(self) -> bool:
+    def one_open_gap(self) -> bool:
         """One gap and nothing behind it: a response like any other, which has begun."""
         return len(self.parts) == 2 and not self.parts[1]
 

@@ -53,13 +53,13 @@ def gap_lengths(
     ]
     whole = most or recommended or Shared.length
     if lengths == [AUTO] and all(
-        isinstance(each, Fill) and each.ends_open for each in prompts.values()
+        isinstance(each, Fill) and each.one_open_gap for each in prompts.values()
     ):
         return values, dict.fromkeys(prompts, ((whole,), ()))
     sizes: dict[int, Sizes] = {}
     for at, each in prompts.items():
         if isinstance(each, Fill):
-            usual = [*lengths, whole if each.ends_open else AUTO][0]
+            usual = [*lengths, whole if each.one_open_gap else AUTO][0]
             with faults.of(at):
                 sizes[at] = each.sizes(usual, most or MOST)
     longest = max((sum(size[0]) for size in sizes.values()), default=whole)

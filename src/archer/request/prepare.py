@@ -128,7 +128,7 @@ def prepare(
 
 def _can_follow(prompts: Iterable[OnePrompt], shape: Shape) -> bool:
     """Whether a canvas can follow its answer: nothing stands behind it, and its end can be seen."""
-    open_ends = all(each.ends_open for each in prompts if isinstance(each, Fill))
+    open_ends = all(each.one_open_gap for each in prompts if isinstance(each, Fill))
     return open_ends and not isinstance(shape.attention, Blocks)
 
 

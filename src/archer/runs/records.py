@@ -31,7 +31,7 @@ RecordedOutcome = Literal["pass", "fail", "timeout", "crash"]
 Reading = Literal["verdict", "verdict_as_published", "verdict_clean"]
 
 
-class Held(BaseModel):
+class StoredObject(BaseModel):
     """An object of a file: taken as written, never converted."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True, allow_inf_nan=False)
@@ -47,7 +47,7 @@ def _writable(text: str) -> str:
     return text
 
 
-class SampleSeconds(Held):
+class SampleSeconds(StoredObject):
     """Seconds of one completion."""
 
     full: Time
@@ -56,7 +56,7 @@ class SampleSeconds(Held):
     total: Time
 
 
-class SampleLine(Held):
+class SampleLine(StoredObject):
     """The completion of one problem."""
 
     event: Literal["sample"] = Field(description="sample")
@@ -86,7 +86,7 @@ class SampleLine(Held):
         return int(getattr(self, name))
 
 
-class SuiteVerdict(Held):
+class SuiteVerdict(StoredObject):
     """A completion on one suite of its task, in every reading."""
 
     verdict: RecordedOutcome
@@ -104,7 +104,7 @@ def _with_base(suites: dict[str, SuiteVerdict]) -> dict[str, SuiteVerdict]:
     return suites
 
 
-class GradeLine(Held):
+class GradeLine(StoredObject):
     """The verdicts on one completion."""
 
     event: Literal["grade"] = Field(description="grade")
@@ -120,38 +120,38 @@ class GradeLine(Held):
         return bool(getattr(self.suites[suite], reading) == "pass")
 
 
-class Problems(Held):
+class Problems(StoredObject):
     """Which problems a run is about."""
 
     n: Annotated[int, Field(ge=1, le=MOST)]
 
 
-class TaskUsed(Held):
+class TaskUsed(StoredObject):
     """Which benchmark."""
 
     name: str
 
 
-class Evaluator(Held):
+class Evaluator(StoredObject):
     """What a score means."""
 
     metric: str
 
 
-class SettingsUsed(Held):
+class SettingsUsed(StoredObject):
     """Every setting of a method; all have a length."""
 
     length: Count
 
 
-class MethodUsed(Held):
+class MethodUsed(StoredObject):
     """What decoded, with every setting."""
 
     name: str
     settings: SettingsUsed
 
 
-class ModelUsed(Held):
+class ModelUsed(StoredObject):
     """Which model, by the digests of its files."""
 
     architecture: str
@@ -160,7 +160,7 @@ class ModelUsed(Held):
     device: str
 
 
-class Identity(Held):
+class Identity(StoredObject):
     """The parts of a run's identity that readers rely on; the rest is compared as it is."""
 
     archer: str
@@ -173,7 +173,7 @@ class Identity(Held):
     model: ModelUsed
 
 
-class Circumstances(Held):
+class Circumstances(StoredObject):
     """What times depend on besides the method."""
 
     platform: str
@@ -181,7 +181,7 @@ class Circumstances(Held):
     threads: int
 
 
-class Manifest(Held):
+class Manifest(StoredObject):
     """What a run is, and where it was made."""
 
     journal: Literal[2] = Field(description="2, the only format of journals that this Archer reads")
@@ -189,7 +189,7 @@ class Manifest(Held):
     circumstances: Circumstances
 
 
-class Score(Held):
+class Score(StoredObject):
     """A share of the problems; nothing is known before all are graded."""
 
     value: Share | None
@@ -209,7 +209,7 @@ def _all_costs(per_problem: dict[str, float | None]) -> dict[str, float | None]:
     return per_problem
 
 
-class Costs(Held):
+class Costs(StoredObject):
     """Totals over some problems, and what one of them took on average."""
 
     updates: int
@@ -286,7 +286,7 @@ SCORE_PARTS = {
 SUMMARY_HEAD = ("task", "method", "settings", "n", "complete", "completed", "graded")
 
 
-Kind = TypeVar("Kind", bound=Held)
+Kind = TypeVar("Kind", bound=StoredObject)
 
 
 def as_line(record: Mapping[str, Any], where: str) -> SampleLine | GradeLine:
@@ -311,7 +311,7 @@ def as_held(kind: type[Kind], value: Mapping[str, Any], where: str) -> Kind:
 MOST_SHOWN = 60
 
 
-def _fault(kind: type[Held], value: Mapping[str, Any], error: ValidationError) -> str:
+def _fault(kind: type[StoredObject], value: Mapping[str, Any], error: ValidationError) -> str:
     """The first field that is wrong and what it must be."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = str(first["loc"][0])

@@ -249,7 +249,7 @@ class GenerationRequest:
     @property
     def gapped(self) -> bool:
         """Text stands behind what is written, so that the length is one to be found."""
-        return any(isinstance(each, Fill) and not each.ends_open for each in self.prompts)
+        return any(isinstance(each, Fill) and not each.one_open_gap for each in self.prompts)
 
     @property
     def provisional(self) -> bool:

@@ -20,7 +20,7 @@ class Pocket(CodeTask):
     length = 64
     limits = Limits(cpu_seconds=2, wall_seconds=6)
     suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
-    split: ClassVar[frozen.Held] = "test"
+    split: ClassVar[frozen.HeldOut] = "test"
     dev: ClassVar[str | None] = "pocket-dev"
 
     def message(self, problem: Problem) -> str:
@@ -95,7 +95,7 @@ class PocketConfirm(Pocket):
     """A third set, for confirmations that are planned beforehand."""
 
     name = "pocket-confirm"
-    split: ClassVar[frozen.Held] = "confirm"
+    split: ClassVar[frozen.HeldOut] = "confirm"
     dev: ClassVar[str | None] = None
     sealed = True
 

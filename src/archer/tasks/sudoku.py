@@ -22,7 +22,7 @@ class PocketSudoku(AnswerTask):
     metric = "solved"
     files: ClassVar[tuple[DataFile, ...]] = ()
     length = 90
-    split: ClassVar[grids.Held] = "dev"
+    split: ClassVar[grids.HeldOut] = "dev"
     dev: ClassVar[str | None] = "pocket-sudoku"
 
     def puzzles(self) -> Iterator[grids.Puzzle]:

@@ -20,8 +20,8 @@ from archer.terminal.live import (
     bracketed,
     flow,
     legend_parts,
-    one_line,
     status_parts,
+    unwrapped,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class GridView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         plain = bracketed(console)
-        yield one_line(self._title, "bold") + Text("\n")
+        yield unwrapped(self._title, "bold") + Text("\n")
         parts = [Text("given", GIVEN), *legend_parts(ends=False, bracketed=plain)]
         for part in flow(parts, options.max_width):
             yield part + Text("\n")
@@ -88,12 +88,12 @@ class GridView:
         for row in range(self.size):
             if row % high == 0:
                 left, middle, right = "├┼┤" if row else "┌┬┐"
-                yield one_line(left + middle.join([run] * (self.size // wide)) + right)
-            line = one_line()
+                yield unwrapped(left + middle.join([run] * (self.size // wide)) + right)
+            line = unwrapped()
             for column in range(self.size):
                 line.append("│" * (column % wide == 0))
                 text, mark = self.cell(row * self.size + column)
                 before, behind = BRACKETS if plain and mark is Mark.FRESH else "  "
                 line.append(f"{before}{text}{behind}", GIVEN if mark is None else mark.value)
             yield line + Text("│", end="")
-        yield one_line("└" + "┴".join([run] * (self.size // wide)) + "┘")
+        yield unwrapped("└" + "┴".join([run] * (self.size // wide)) + "┘")

@@ -126,7 +126,7 @@ def _distance(distance: int, radius: float | None, digits: int) -> Text:
 def history_line(calls: str, width: int) -> Text:
     """The calls so far, the latest last."""
     shown = calls if len(calls) <= width else f"…{calls[len(calls) - width + 1 :]}"
-    line = one_line()
+    line = unwrapped()
     for sign in shown:
         line.append(sign, CALL_STYLES["full"] if sign == CALL_SIGNS["full"] else QUIET)
     return line
@@ -147,17 +147,17 @@ def legend_parts(ends: bool, bracketed: bool) -> list[Text]:
     ]
 
 
-def one_line(text: str = "", style: str = "") -> Text:
+def unwrapped(text: str = "", style: str = "") -> Text:
     """Something that takes one line, however narrow the terminal."""
     return Text(text, style, no_wrap=True, overflow="ellipsis", end="")
 
 
 def flow(parts: Sequence[Text], width: int) -> list[Text]:
     """Parts side by side, on as many lines as they need."""
-    lines = [one_line()]
+    lines = [unwrapped()]
     for part in parts:
         if lines[-1].cell_len and lines[-1].cell_len + len(GAP) + part.cell_len > width:
-            lines.append(one_line())
+            lines.append(unwrapped())
         if lines[-1].cell_len:
             lines[-1].append(GAP)
         lines[-1].append_text(part)
@@ -213,13 +213,13 @@ class LiveView:
         self, width: int, height: int, bracketed: bool, *, legend: bool = True
     ) -> Iterator[Text]:
         """What is seen now, line by line."""
-        head = [one_line(self._title, "bold")]
+        head = [unwrapped(self._title, "bold")]
         least = FEWEST_LINES + AROUND_RESPONSE
         key = self.legend(width, bracketed) if legend else []
         shown = max(1, min(len(self.rows), (height - 1) // least))
         hidden = len(self.rows) - shown
         if hidden:
-            head.append(one_line(f"{hidden} of {len(self.rows)} rows are not shown", QUIET))
+            head.append(unwrapped(f"{hidden} of {len(self.rows)} rows are not shown", QUIET))
         share = (height - len(head)) // shown
         if share >= least + len(key):
             head += key
@@ -242,7 +242,7 @@ class LiveView:
         )
         lines = fill(spelled, width)
         status = flow(status_parts(row, label, *self._limits), width)
-        around = [one_line(), *status, history_line(row.calls, width), one_line()]
+        around = [unwrapped(), *status, history_line(row.calls, width), unwrapped()]
         if height - len(around) < FEWEST_LINES:
             around = status[:1]
         yield from around
@@ -260,14 +260,14 @@ class Beside:
         width, height = (options.max_width - len(GAP)) // 2, console.height - 1
         key = self.left.legend(options.max_width, bracketed(console))
         if height >= 2 * (FEWEST_LINES + AROUND_RESPONSE):
-            yield from (line + Text("\n") for line in (*key, one_line()))
+            yield from (line + Text("\n") for line in (*key, unwrapped()))
             height -= len(key) + 1
         frames = [
             view.frame(width, height, bracketed(console), legend=False)
             for view in (self.left, self.right)
         ]
         for pair in zip_longest(*frames):
-            left, right = (one_line() if line is None else line for line in pair)
+            left, right = (unwrapped() if line is None else line for line in pair)
             left.truncate(width, pad=True)
             yield Text.assemble(left, GAP, right, end="") + Text("\n")
 
@@ -338,8 +338,8 @@ def _window(row: RowView, lines: Sequence[Line], height: int) -> Iterator[Text]:
         row.top = min(max(0, fresh[-1] - inner // 2), len(lines) - inner)
     bottom = row.top + inner
     if height > inner:
-        yield one_line(f"… {row.top} lines above" if row.top else "", QUIET)
+        yield unwrapped(f"… {row.top} lines above" if row.top else "", QUIET)
     yield from (line.text for line in lines[row.top : bottom])
     if height > inner + 1:
         below = len(lines) - bottom
-        yield one_line(f"… {below} lines below" if below else "", QUIET)
+        yield unwrapped(f"… {below} lines below" if below else "", QUIET)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from archer.model import Model
-from archer.network.differentiable import Held, hidden_states, spelled_attention
+from archer.network.differentiable import KeysAndValues, hidden_states, spelled_attention
 from archer.runs.manifest import RunRequest
 from archer_studies.probes.branches import find_event
 from archer_studies.probes.shadow_passes import walk
@@ -48,7 +48,7 @@ def along(model: Model, tokens: Tensor, prompt: int, position: int, token: int) 
     boundary = prompt - int(network.shape.shift)
     hidden_states(network, embedded[None], attention=spelled_attention, kept=offered)
 
-    def answered(held: Held | None) -> Callable[[Tensor], Tensor]:
+    def answered(held: KeysAndValues | None) -> Callable[[Tensor], Tensor]:
         def logits(response: Tensor) -> Tensor:
             whole = torch.cat((embedded[:prompt], response))[None]
             (hidden,) = hidden_states(network, whole, attention=spelled_attention, held=held)

@@ -13,10 +13,10 @@ from functools import cache
 from random import Random
 from typing import Literal
 
-from archer.pocket.grids import EMPTY, HELD, Held, Puzzle, size_of, units
+from archer.pocket.grids import EMPTY, HELD, HeldOut, Puzzle, size_of, units
 
 Split = Literal["train", "dev", "test", "confirm3"]
-SETS: Mapping[Held, tuple[Split, int, int]] = {
+SETS: Mapping[HeldOut, tuple[Split, int, int]] = {
     "dev": ("dev", 9, 32),
     "dev-6x6": ("dev", 6, 0),
     "confirm3": ("confirm3", 9, 32),
@@ -69,7 +69,7 @@ def puzzle(split: Split, index: int, size: int, least: int = 0) -> Puzzle:
     return Puzzle(f"sudoku-{split}-{size}-{index}", "".join(cells), solved)
 
 
-def puzzle_set(split: Held) -> list[Puzzle]:
+def puzzle_set(split: HeldOut) -> list[Puzzle]:
     """The first puzzles of a split that differ in their pattern."""
     home, size, least = SETS[split]
     puzzles: dict[str, Puzzle] = {}

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, Literal
 
-from archer.pocket.frozen import Held
+from archer.pocket.frozen import HeldOut
 from archer.pocket.problems import Problem
 from pocket_training.generator import chains, pipelines
 from pocket_training.generator.inputs import Value, edges, ordinary
@@ -45,7 +45,7 @@ FAMILIES: dict[str, tuple[int, Callable[[Random], Draft]]] = {
 """Share of each family, and how a task of it is drawn."""
 
 
-HOMES: dict[Split, Held] = {"confirm": "test", "confirm3": "dev"}
+HOMES: dict[Split, HeldOut] = {"confirm": "test", "confirm3": "dev"}
 """Where the structures of a split come from, if not from its own."""
 
 

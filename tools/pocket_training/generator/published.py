@@ -24,7 +24,7 @@ LONGEST_EXAMPLE = 360
 """Characters of a worked example at most, so that long prompts are of similar length."""
 
 
-def problem_set(split: frozen.Held) -> list[Problem]:
+def problem_set(split: frozen.HeldOut) -> list[Problem]:
     """The problems of a set.
 
     Those for confirmations have structures that are held out from training like those of `test` or `dev`,
