@@ -15,6 +15,7 @@ from archer.model import Model, load
 from archer.results import trace
 from archer.results.trace import End, Start, Update
 from support.folders import make_llada
+from support.recorded import update as recorded_update
 
 LENGTH = 12
 
@@ -194,6 +195,16 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_written() -> None:
         pytest.raises(ArcherError, match="could not be written on: No space left"),
     ):
         writer.write(End(row=0, completion={}))
+
+
+def test_an_update_takes_back_what_it_has_just_placed() -> None:
+    placed = trace.Placed(at=1, token=5, confidence=0.5)
+    tokens: list[int | None] = [7, None, None]
+    assert recorded_update(1, accepted=[placed], remasked=[0, 1]).apply(tokens, None) == [
+        (0, 7),
+        (1, 5),
+    ]
+    assert tokens == [None, None, None]
 
 
 def test_a_line_of_a_trace_ends_where_json_cannot_hold_it(tmp_path: Path) -> None:

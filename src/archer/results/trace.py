@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 Item = TypeVar("Item")
+Token = TypeVar("Token", int, int | None)
+"""None where a mask is shown as nothing."""
 _ACCEPTED, _REPLACED, _REMASKED = int(ACCEPTED), int(REPLACED), int(REMASKED)
 
 
@@ -95,6 +97,15 @@ class Update(_Event):
     """Columns that the response has after it; None where it has its length."""
     pieces: dict[int, str] | None = None
     """How ids look that no earlier event spelled."""
+
+    def apply(self, tokens: list[Token], mask: Token) -> list[tuple[int, Token]]:
+        """Write it into a response; position and token of what it took back, placed just now or before."""
+        for change in (*self.accepted, *self.replaced):
+            tokens[change.at] = change.token
+        taken = [(at, tokens[at]) for at in self.remasked]
+        for at in self.remasked:
+            tokens[at] = mask
+        return taken
 
 
 class End(_Event):
@@ -278,10 +289,7 @@ def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
     """The response after each update of one row; masks where it has no column."""
     response = start.response(events[0].row if events else 0)
     for event in events:
-        for change in (*event.accepted, *event.replaced):
-            response[change.at] = change.token
-        for at in event.remasked:
-            response[at] = start.mask
+        event.apply(response, start.mask)
         yield list(response)
 
 

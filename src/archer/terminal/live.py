@@ -56,13 +56,9 @@ class RowView:
     """First line shown when the response is higher than its place."""
 
     def follow(self, update: Update) -> None:
-        placed = (*update.accepted, *update.replaced)
-        for change in placed:
-            self.tokens[change.at] = change.token
-        for at in update.remasked:
-            self.tokens[at] = None
+        update.apply(self.tokens, None)
         self.taken = set(update.remasked)
-        self.fresh = {change.at for change in placed} - self.taken
+        self.fresh = {each.at for each in (*update.accepted, *update.replaced)} - self.taken
         self.calls += CALL_SIGNS[update.call]
         self.stop = update.stop
         self.latest = update

@@ -85,14 +85,7 @@ def revised_ever(updates: Sequence[trace.Update]) -> set[int]:
 def taken_back(start: trace.Start, updates: Sequence[trace.Update]) -> list[tuple[int, int]]:
     """Position and token of every re-mask, in order."""
     response = [start.mask] * start.length
-    taken = []
-    for event in updates:
-        for change in (*event.accepted, *event.replaced):
-            response[change.at] = change.token
-        for at in event.remasked:
-            taken.append((at, response[at]))
-            response[at] = start.mask
-    return taken
+    return [taken for event in updates for taken in event.apply(response, start.mask)]
 
 
 def timed_in_turn(
