@@ -169,7 +169,7 @@ class Connections:
 
     def _close_incomplete_for(self, newcomer: Hashable) -> None:
         """Take from the network that holds most, but never so much that it could ask for it back."""
-        most = max(set(self._incomplete.values()), key=self._count, default=newcomer)
+        most = max(dict.fromkeys(self._incomplete.values()), key=self._count, default=newcomer)
         if self._count(newcomer) + 1 < self._count(most):
             oldest = next(each for each, own in self._incomplete.items() if own == most)
             self._close(oldest, self._incomplete)
