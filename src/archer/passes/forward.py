@@ -273,17 +273,23 @@ def compute(network: Transformer, inputs: Inputs) -> Tensor:
             hidden = ruled(index, network, hidden, at, rule)
     scores = pieces.score(network, hidden)
     first = 0 if network.one_shard is None else network.one_shard.first_token
-    for row, ids in inputs.limits:
-        restrict(scores[row], ids - first)
+    restrict(scores, inputs.limits, first)
     return scores
 
 
-def restrict(scores: Tensor, ids: Tensor) -> None:
-    """[V] in place: minus infinity for all tokens but these; ids that another shard has are left out."""
-    own = ids[(ids >= 0) & (ids < len(scores))]
-    kept = scores[own]
-    scores.fill_(-torch.inf)
-    scores[own] = kept
+def restrict(scores: Tensor, limits: Sequence[Limit], first: int) -> None:
+    """[N', V] in place: minus infinity for all tokens that may not stand there; V begins with token `first`.
+
+    Ids that another shard has are left out, once for all rows that have the same.
+    """
+    here: dict[int, Tensor] = {}
+    for row, ids in limits:
+        if id(ids) not in here:
+            here[id(ids)] = ids[(ids >= first) & (ids < first + scores.shape[1])] - first
+        own = here[id(ids)]
+        kept = scores[row, own]
+        scores[row].fill_(-torch.inf)
+        scores[row, own] = kept
 
 
 def _shares(questions: Sequence[Question], device: torch.device) -> tuple[Share, ...]:
