@@ -19,16 +19,17 @@ from archer.passes.logits import Logits, RowLogits
 from archer.policies.prompt_cache import Archer
 from support.networks import backbone
 
-MASK, END, VOCABULARY = 9, 1, 12
+MASK, END, TURN, VOCABULARY = 9, 1, 2, 12
 LENGTH = 24
-PROMPT = Prompt.of([1, 2, 3], MASK, eos=(END,))
+PROMPT = Prompt.of([1, 2, 3], MASK, eos=(END,), ends=(END, TURN))
 
 
 def logits(update: int, seed: int, length: int, read: list[int]) -> Logits:
-    """Random ones that like end marks in the second half; of some columns only."""
+    """Random ones that like end marks in the second half, that of a turn first; of some columns only."""
     source = torch.Generator().manual_seed(seed * 1009 + update)
     drawn = 2 * torch.randn(length, VOCABULARY, generator=source, dtype=torch.float64)
     drawn[length // 2 :, END] += 6
+    drawn[length // 2, TURN] += 12
     return Logits([RowLogits(drawn[read], tuple(read))], length, MASK)
 
 
@@ -78,7 +79,7 @@ def test_who_rests_is_a_plain_count(case: tuple[SaberTail, int, int]) -> None:
         assert not decision.remasked[0, resting].any()
         unseen = unseen + 1 if resting else 0
         response = after.response[0].tolist()
-        tail = next(i for i in range(length + 1) if all(token == END for token in response[i:]))
+        tail = next(i for i in range(length + 1) if {END, TURN}.issuperset(response[i:]))
         before = next(i for i in range(length + 1) if all(each > 0 for each in stood[i:]))
         awake = tail > before or (before > 0 and bool(decision.remasked[0, before - 1]))
         if awake and decoder.wake == "boundary":

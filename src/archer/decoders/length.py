@@ -113,7 +113,7 @@ class Sized(Resized):
 
         So do those whose plan has ended before their masks have: growing took some of its updates.
         """
-        ends = among(state.response, _end_ids(state)).any(axis=1)
+        ends = among(state.response, state.prompt.end_marks).any(axis=1)
         short = state.done & ~ends & (state.stops < state.length)
         stops = np.where(short, np.minimum(state.stops + self.grow, state.length), state.stops)
         resting = state.resting & state.placed
@@ -133,7 +133,7 @@ class Appended(Resized):
         after, decision = self.inner.step(state, logits)
         longer = self._reaching(after)
         left = longer.stops > after.stops
-        over = left & among(after.response, _end_ids(after)).any(axis=1)
+        over = left & among(after.response, after.prompt.end_marks).any(axis=1)
         stops = np.where(over, after.stops, longer.stops)
         full = after.done & (after.stops >= after.length)
         return replace(after, stops=stops, done=full | over), decision
@@ -163,13 +163,9 @@ def _unsized(state: DecodeState) -> Flags:
     return np.asarray(~state.placed.any(axis=1))
 
 
-def _end_ids(state: DecodeState) -> tuple[int, ...]:
-    return state.prompt.ends or state.prompt.eos
-
-
 def _end_probability(state: DecodeState, best: Candidates) -> Reals:
     """[B, G]: that of the likeliest token where it is an end mark, else 0."""
-    ends = among(best.tokens, _end_ids(state)) & ~np.isnan(best.confidence)
+    ends = among(best.tokens, state.prompt.end_marks) & ~np.isnan(best.confidence)
     return np.where(ends, best.confidence, 0.0)
 
 

@@ -331,7 +331,7 @@ class SaberTail(SaberRest):
         self, state: SaberRestState, after: SaberState, confidence: Reals, remasked: Flags
     ) -> Ints:
         """[B, G]: the tail's age; anew, if asked for, where it got shorter or the token before it went."""
-        ends = among(after.response, state.prompt.eos or state.prompt.ends)
+        ends = among(after.response, state.prompt.end_marks)
         tail = np.logical_and.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
         if self.wake == "look":
             return np.where(tail, state.stood + 1, 0)

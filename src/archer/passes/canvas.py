@@ -76,6 +76,11 @@ class Prompt:
     constraint: object = None
     """What the response as a whole has to be: a `structure.constraint.Constraint`, or nothing."""
 
+    @property
+    def end_marks(self) -> tuple[int, ...]:
+        """What our own rules take for the end of an answer: `ends`, or `eos` where nothing else is known."""
+        return self.ends or self.eos
+
     @classmethod
     def of(
         cls,
