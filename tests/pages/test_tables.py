@@ -86,6 +86,13 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
+def test_several_columns_of_the_paper_say_which_they_are() -> None:
+    columns = (Column("Pass@1"), Column("speedup"), Column("seconds"))
+    values = (Value(41.0, paper=43.0), Value(2.0, paper=2.5), 1.0)
+    (head, _), _ = Table("", columns, [values]).shown()
+    assert head == ["Pass@1", "paper: Pass@1", "speedup", "paper: speedup", "seconds"]
+
+
 def test_html_has_the_paper_beside_ours() -> None:
     html = TABLE.html()
     cell = '<td class="numeric">41.2 <span class="interval">[38.0, 44.5]</span></td>'

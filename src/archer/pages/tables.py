@@ -158,6 +158,7 @@ class Table:
         )
 
     def _shown(self) -> Iterator[_Shown]:
+        several = sum(PAPER in self._extras(place) for place in range(len(self.columns))) > 1
         for place, column in enumerate(self.columns):
             cells = [row[place] for row in self.rows]
             numeric = bool(cells) and not any(isinstance(cell, str) for cell in cells)
@@ -168,7 +169,8 @@ class Table:
                 texts = tuple(
                     "" if each is None else _number(each, column.digits) for each in theirs
                 )
-                yield _Shown(PAPER, texts, numeric=True, paper=True)
+                name = f"{PAPER}: {column.name}" if several else PAPER
+                yield _Shown(name, texts, numeric=True, paper=True)
 
 
 def markdown_grid(
