@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -50,6 +51,12 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
                     target,
                 )
         assert not FETCHED.search(text), page.name
+
+
+def test_a_search_finds_the_glossary_and_the_methods_first(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    boosted = {each["location"].partition("#")[0] for each in index["docs"] if "boost" in each}
+    assert boosted == {"concepts.html", "compatibility.html"}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
