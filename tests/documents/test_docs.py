@@ -112,7 +112,7 @@ def test_what_a_page_shows_executed_is_what_it_prints() -> None:
 
 def test_the_worked_examples_are_among_what_runs() -> None:
     """Each defines its part and asserts something about it."""
-    for page, part in (("add-a-decoder.md", "class Steady"), ("add-a-policy.md", "(Policy):")):
+    for page, part in (("add-a-decoder.md", "class Steady"), ("add-a-policy.md", "(PromptCache):")):
         code = "".join(b.code for b in blocks(REPOSITORY / "docs" / page) if b.runs)
         assert part in code
         assert code.count("\nassert ") + code.count("    assert ") >= 4
