@@ -316,7 +316,7 @@ def test_a_window_beyond_training_warns(tmp_path: Path, capsys: Capture) -> None
     assert main(argv) == 0
     out, err = capsys.readouterr()
     assert len(out.split(",")) == 4
-    assert err.startswith("archer: A prompt of 2045 tokens")
+    assert err.startswith("archer: A prompt and its response exceed the 2048 positions")
     assert err.count("\n") == 1
     assert main([*argv, "--quiet"]) == 0
     assert capsys.readouterr() == (out, "")
