@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class FairTurns:
-    """So many places, shared by owners; whoever waits for one leaves nothing when he is cancelled."""
+    """N places, shared by owners; whoever waits for one leaves nothing when he is cancelled."""
 
     def __init__(self, places: int) -> None:
         self._places = asyncio.Semaphore(places)

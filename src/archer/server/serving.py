@@ -167,7 +167,7 @@ class Serving:
 
     @contextmanager
     def _enters(self, owner: str, prompts: int) -> Iterator[None]:
-        """So many prompts of an owner are on their way to the engine."""
+        """N prompts of an owner are on their way to the engine."""
         self._entering += 1
         self._prompts_entering[owner] += prompts
         try:

@@ -74,7 +74,7 @@ def _is_plain(section: object, known_patterns: frozenset[str]) -> bool:
 
 
 def _few(value: object, where: str) -> list[Json]:
-    """The parts of a decoder, sequences counted too: only so many, however they are nested."""
+    """The parts of a decoder, sequences counted too: only some, however they are nested."""
     parts = list(islice(_parts(value, where), MOST_PARTS + 1))
     if len(parts) > MOST_PARTS:
         raise _refused(where, f"its decoder has more than {MOST_PARTS} parts")
