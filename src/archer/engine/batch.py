@@ -113,17 +113,17 @@ class Batch(Generic[Tag]):
         for walk in walks:
             if walk.swapped_out:
                 walk.swap_in(lambda lost: run(self._network, [lost]))
-        parts = [_question(walk) for walk in walks]
+        questions = [_question(walk) for walk in walks]
         leaders: dict[Hashable, int] = {}
         like = [leaders.setdefault(_asks(walk, at), at) for at, walk in enumerate(walks)]
         alone = [at for at, leader in enumerate(like) if at == leader]
-        answers = dict(zip(alone, run(self._network, [parts[at] for at in alone]), strict=True))
+        answers = dict(zip(alone, run(self._network, [questions[at] for at in alone]), strict=True))
         turn.intervals += {
             id(a.interval): (a.interval, a.columns) for a in answers.values()
         }.values()
         for at, leader in enumerate(like):
             if at != leader:
-                answers[at] = _copied(answers[leader], parts[leader], parts[at])
+                answers[at] = _copied(answers[leader], questions[leader], questions[at])
         return [answers[at] for at in range(len(walks))]
 
     def _advance(self, tag: Tag, answer: Answer | None, turn: Turn[Tag]) -> None:
@@ -196,22 +196,22 @@ def _failed_by(error: BaseException) -> PassFailed:
 
 
 def _question(walk: Walk) -> Question:
-    part = walk.wants
-    assert part is not None
-    return part
+    question = walk.wants
+    assert question is not None
+    return question
 
 
-def _can_repeat(part: Question) -> bool:
+def _can_repeat(question: Question) -> bool:
     """Whether a pass that raised halfway may be made again: it reads nothing that it has written over."""
-    sizes = zip(part.layout.full, part.layout.fed, strict=True)
-    return part.rule is None or all(full or not fed for full, fed in sizes)
+    sizes = zip(question.layout.full, question.layout.fed, strict=True)
+    return question.rule is None or all(full or not fed for full, fed in sizes)
 
 
 def _asks(walk: Walk, at: int) -> Hashable:
     """Equal for walks that ask the same first question; `at` where no other walk can ask the same."""
-    part = _question(walk)
-    canvas = part.canvas
-    if not walk.fresh or part.rule is not None or canvas.visible is not None:
+    question = _question(walk)
+    canvas = question.canvas
+    if not walk.fresh or question.rule is not None or canvas.visible is not None:
         return at
     return (
         canvas.attention,
@@ -220,9 +220,9 @@ def _asks(walk: Walk, at: int) -> Hashable:
         canvas.response.start,
         None if canvas.stops is None else canvas.stops.tobytes(),
         canvas.reads.tobytes(),
-        part.layout.fed,
+        question.layout.fed,
         walk.pending.recomputed.tobytes(),
-        tuple((row, id(ids)) for row, ids in part.limits),  # equal seams share a set
+        tuple((row, id(ids)) for row, ids in question.limits),  # equal seams share a set
     )
 
 

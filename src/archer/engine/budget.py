@@ -36,13 +36,13 @@ def _seconds(network: Transformer, columns: int) -> float:
     canvas = Canvas.plain(prompt, nothing, np.array([[0, 1]]), np.ones((1, 1), dtype=np.bool_))
     frame = layout.Frame.of(canvas, (0,), running=(0,))
     plan = layout.plan(canvas.everything(), canvas.reads, frame, shift=False, device=network.device)
-    part = Question(
+    question = Question(
         canvas, plan, Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
     )
     taken = []
     for _ in range(REPEATS):
         started = perf_counter()
-        (answer,) = run(network, [part])
+        (answer,) = run(network, [question])
         if network.device.type != "cpu":
             torch.accelerator.synchronize(network.device)
         taken.append(perf_counter() - started)

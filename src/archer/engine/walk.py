@@ -93,7 +93,7 @@ class Pending:
 class _Plan:
     """Which rows of the canvas run, which repeat another row's first pass, which repeat their own answer."""
 
-    part: Question | None
+    question: Question | None
     layout: layout.Layout
     twins: Mapping[int, int]
     reused: frozenset[int]
@@ -152,13 +152,13 @@ class Walk:
             refuse_endless(self.state, names[0], self._limit)
             self._plan = self._lay_out()
             self._planning = perf_counter() - started
-        return self._plan.part
+        return self._plan.question
 
     @property
     def next_columns(self) -> int:
         """Columns of its next pass; 0 where it needs none."""
-        part = self.wants
-        return 0 if part is None else part.columns
+        question = self.wants
+        return 0 if question is None else question.columns
 
     @property
     def columns_left(self) -> float:
@@ -217,10 +217,10 @@ class Walk:
 
     def advance(self, answer: Answer | None) -> Step[Any]:
         """One update from the answer to what it wanted, or from none where it wanted none."""
-        part = self.wants
+        question = self.wants
         plan, pending, state = self._plan, self.pending, self.state
         assert plan is not None
-        assert (part is None) == (answer is None)
+        assert (question is None) == (answer is None)
         with torch.inference_mode():
             logits = self._read(plan, answer)
             answered = self._clock.mark()
@@ -318,8 +318,8 @@ class Walk:
         plan = self._planned(pending.recomputed, canvas.reads, frame)
         rule = None if inside is None else inside.rule
         limits = limits_of(canvas, plan)
-        part = Question(canvas, plan, memory, rule, limits) if running else None
-        return _Plan(part, plan, twins, reused)
+        question = Question(canvas, plan, memory, rule, limits) if running else None
+        return _Plan(question, plan, twins, reused)
 
     def _planned(self, recomputed: Flags, reads: Flags, frame: layout.Frame) -> layout.Layout:
         network = self._network

@@ -56,7 +56,7 @@ class AllShards(Protocol):
         ...
 
     def make_pass(
-        self, parts: Sequence[Question], compute: Callable[[], Tensor]
+        self, questions: Sequence[Question], compute: Callable[[], Tensor]
     ) -> Callable[[slice], SplitLogits]:
         """Make a pass with the others: this shard's share by `compute`, and the logits of any of its rows."""
         ...

@@ -16,7 +16,7 @@ from archer.passes.forward import Inputs, compute
 from archer.passes.memory import Store
 from archer.shards.message import Message
 from archer.shards.one_shard import OneShard, PassLogits
-from archer.shards.orders import PASS, parts_of
+from archer.shards.orders import PASS, questions_of
 
 
 class Follower(OneShard):
@@ -47,8 +47,8 @@ class Follower(OneShard):
     def _do(self, message: Message, raw: bytes) -> None:
         fields = message.fields
         if message.kind == PASS:
-            parts = list(parts_of(message, self._under, self.network.device))
-            inputs = Inputs.of(parts, self.network.device)
+            questions = list(questions_of(message, self._under, self.network.device))
+            inputs = Inputs.of(questions, self.network.device)
             logits = self.pass_logits(raw, lambda: compute(self.network, inputs))
             self._logits_of_passes[fields["pass"]] = logits
         elif message.kind == "stage":

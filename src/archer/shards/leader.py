@@ -102,10 +102,10 @@ class Leader(OneShard):
         return self.group.shard.of
 
     def make_pass(
-        self, parts: Sequence[Question], compute: Callable[[], Tensor]
+        self, questions: Sequence[Question], compute: Callable[[], Tensor]
     ) -> Callable[[slice], Row]:
         number = self._next()
-        with self._together(order(parts, number, self._number)) as raw:
+        with self._together(order(questions, number, self._number)) as raw:
             logits = self.pass_logits(raw, compute)
         self._drop_with(logits, number)
         return lambda rows: Row(self, number, logits, rows)

@@ -1,4 +1,4 @@
-"""A pass as a message: what the other shards must know of each part, and the parts they make of it.
+"""A pass as a message: what the other shards must know of each question, and what they make of it.
 
 Axes: B rows, L columns.
 
@@ -29,49 +29,56 @@ OPTIONAL = ("positions", "visible", "stops")
 """Arrays of a canvas that may be missing."""
 
 
-def order(parts: Sequence[Question], logits: int, number: Callable[[Store], list[int]]) -> Message:
-    """A pass over these parts whose logits get the number `logits`; `number` gives a store's and its size."""
+def order(
+    questions: Sequence[Question], logits: int, number: Callable[[Store], list[int]]
+) -> Message:
+    """A pass over these questions.
+
+    `logits` is the number of its logits; `number` gives the number and the size of a store.
+    """
     fields, arrays = [], []
-    for part in parts:
-        canvas, layout = part.canvas, part.layout
-        sets = {id(ids): ids for _, ids in part.limits}
+    for question in questions:
+        canvas, layout = question.canvas, question.layout
+        sets = {id(ids): ids for _, ids in question.limits}
         numbers = {each: at for at, each in enumerate(sets)}
         given = [name for name in OPTIONAL if getattr(canvas, name) is not None]
         fields.append(
             {
-                "store": number(part.memory.store),
-                "slots": part.memory.slots,
+                "store": number(question.memory.store),
+                "slots": question.memory.slots,
                 "running": [row for row, _ in layout.answers],
                 "response": canvas.response.start,
                 "mask": canvas.mask,
                 "attention": _kind(canvas.attention),
-                "rule": _described(part.rule),
+                "rule": _described(question.rule),
                 "given": given,
-                "limits": [(row, numbers[id(ids)]) for row, ids in part.limits],
+                "limits": [(row, numbers[id(ids)]) for row, ids in question.limits],
                 "sets": len(sets),
             }
         )
         arrays += [canvas.tokens, _columns(canvas, layout.computed)]
         arrays += [_columns(canvas, layout.scored), *(getattr(canvas, name) for name in given)]
         arrays += [ids.numpy() for ids in sets.values()]
-    return Message(PASS, {"parts": fields, "pass": logits}, tuple(arrays))
+    return Message(PASS, {"questions": fields, "pass": logits}, tuple(arrays))
 
 
-def parts_of(
+def questions_of(
     message: Message, kept: Callable[[Sequence[int]], Store], device: torch.device
 ) -> Iterator[Question]:
-    """The parts of a pass on this shard; `kept` finds or makes the store of a number."""
+    """The questions of a pass on this shard; `kept` finds or makes the store of a number."""
     arrays = iter(message.arrays)
-    for fields in message.fields["parts"]:
+    for fields in message.fields["questions"]:
         tokens, computed, scored = next(arrays), next(arrays), next(arrays)
         given = {name: next(arrays) for name in fields["given"]}
         sets = [torch.from_numpy(next(arrays)) for _ in range(fields["sets"])]
         limits = tuple((row, sets[at]) for row, at in fields["limits"])
-        part = _part(fields, (tokens, computed, scored), given, kept(fields["store"]), device)
-        yield replace(part, limits=limits)
+        question = _question(
+            fields, (tokens, computed, scored), given, kept(fields["store"]), device
+        )
+        yield replace(question, limits=limits)
 
 
-def _part(
+def _question(
     fields: dict[str, Any],
     arrays: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
     given: dict[str, Any],
