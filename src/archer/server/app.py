@@ -164,7 +164,7 @@ def create_app(
     async def models(request: Request) -> Response:
         """The served model; with `?methods=true` also its name with every method."""
         serving = state.ready()
-        ids = serving.ids if request.query_params.get("methods") == "true" else [serving.name]
+        ids = serving.terms.ids if request.query_params.get("methods") == "true" else [serving.name]
         return JSONResponse({"object": "list", "data": [_model(serving, id) for id in ids]})
 
     @app.get("/v1/models/{id:path}", responses=_responses(401, 403, 404, 503))
@@ -248,7 +248,7 @@ def _model(serving: Serving, id: str) -> dict[str, Any]:
         "created": serving.created,
         "owned_by": "archer",
         "max_model_len": serving.model.folder.shape.max_positions,
-        **({"grids": serving.grids} if serving.grids else {}),
+        **({"grids": serving.terms.grids} if serving.terms.grids else {}),
     }
 
 

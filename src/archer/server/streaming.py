@@ -48,7 +48,7 @@ async def plain(serving: Serving, exchange: Exchange, request: Request) -> Respo
 
 def nothing_written(serving: Serving, generation: GenerationRequest) -> Response:
     """The answer to a client of llama.cpp that asks for no token, to have its prompt in a cache."""
-    serving.method(generation.model)
+    serving.terms.method(generation.model)
     reply = {"content": "", "stop": True, "stop_type": "limit", "tokens_predicted": 0}
     reply |= {"model": generation.model or serving.name, "tokens": [], "tokens_evaluated": 0}
     if not generation.stream:
