@@ -224,8 +224,8 @@ def words_of(error: BaseException) -> str:
 
 def cause_of(error: BaseException) -> str:
     """The text of another library's error as part of a sentence: one line, not too long, never nothing."""
-    said = " ".join(words_of(error)[: 4 * MOST_REASON].split()).rstrip(".")
-    cut = said if len(said) <= MOST_REASON else f"{said[:MOST_REASON]}..."
+    words = " ".join(words_of(error)[: 4 * MOST_REASON].split()).rstrip(".")
+    cut = words if len(words) <= MOST_REASON else f"{words[:MOST_REASON]}..."
     return cut or type(error).__name__
 
 

@@ -38,11 +38,11 @@ MANY = {
 """What stands before, what is repeated, what stands behind."""
 SOUND = json.dumps({"model": "m", "prompt": [12345] * (limits.BODY // 8)}).encode()
 SLOWER = 30
-"""Wrong bodies may take so many times as long as the standard library takes for a sound one."""
+"""Wrong bodies may take N times as long as the standard library takes for a sound one."""
 
 
 def made(kind: str, count: int | None = None) -> bytes:
-    """So many of them, or as many as a body may hold."""
+    """N of them, or as many as a body may hold."""
     before, one, behind = MANY[kind]
     room = limits.BODY - len(before) - len(behind)
     if "{at:x}" in one:

@@ -128,8 +128,8 @@ def plan(
 ) -> Layout:
     """Lay out a pass, or remember how it was laid out: most passes ask for the columns of an earlier one.
 
-    asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
-    neighbour of every asked response column is computed with it: also the last prompt column, every time.
+    recomputed, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
+    neighbour of every response column that is computed comes with it: also the last prompt column.
     """
     size, together = recomputed.shape, recomputed.tobytes() + reads.tobytes()
     return planned(size, together, frame, shift, device)
@@ -139,7 +139,7 @@ def plan(
 def planned(
     size: tuple[int, ...], flags: bytes, frame: Frame, shift: bool, device: torch.device
 ) -> Layout:
-    """The same of `asked` and `reads`, each of this size, one after the other."""
+    """The same of `recomputed` and `reads`, each of this size, one after the other."""
     recomputed, reads = np.frombuffer(flags, dtype=np.bool_).reshape(2, *size)
     slots, response = frame.slots, frame.response
     needed = recomputed.copy()

@@ -340,10 +340,10 @@ class _Writer:
         others = schema.get("additionalProperties", self.exact or not declared)
         names = [*declared, *(name for name in needed if name not in declared)]
         more = anything(DEPTH - 1) if others is True else self.value(others, depth + 1)
-        asked = more if "additionalProperties" in schema else anything(DEPTH - 1)
+        undeclared = more if "additionalProperties" in schema else anything(DEPTH - 1)
         parts = []
         for name in names:
-            value = self.value(declared[name], depth + 1) if name in declared else asked
+            value = self.value(declared[name], depth + 1) if name in declared else undeclared
             if value is None and name in needed:
                 return None
             if value is not None:

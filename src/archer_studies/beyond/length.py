@@ -33,7 +33,7 @@ METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 MOST = 60
 PART = 4
-"""One problem in so many is asked with the longest fixed canvas, and looked at for columns and bytes."""
+"""One problem in N is asked with the longest fixed canvas, and looked at for columns and bytes."""
 BASE = ("Saber", "64")
 SMALLER = {"256": "64", "auto, at most 256": "auto, at most 64"}
 """Canvases with room for more, and those that say what the room costs."""

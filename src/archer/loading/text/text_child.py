@@ -31,8 +31,8 @@ LONGEST_REASON = 300
 MOST_REQUESTS = 500
 """A process that renders is renewed after this many requests, whatever a template may have left behind."""
 MOST_GROWTH = 64
+"""Decoded, a token has at most N times its bytes and `SLACK` together."""
 SLACK = 256
-"""A token may become this many bytes, and so many times its own, when it is decoded."""
 
 Conversation = list[dict[str, str]]
 Render = Callable[[Conversation], str]
