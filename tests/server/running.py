@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -63,6 +64,12 @@ class Client:
 
     def __init__(self, server: Server, key: str | None = None) -> None:
         self.server, self.port, self.key = server, server.port, key
+
+    def under(self, key: str) -> "Client":
+        """A client of the same server with a key."""
+        other = copy(self)
+        other.key = key
+        return other
 
     def send(
         self,
