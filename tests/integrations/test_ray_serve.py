@@ -71,6 +71,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"replica": 2}, "Extra inputs are not permitted"),
     ({"replicas": 0}, "greater than or equal to 1"),
     ({"replicas": 3, "max_replicas": 2}, "max_replicas is 2 and replicas, the least, is 3"),
+    ({"replicas": 2, "allow_weight_updates": "."}, "reaches one replica"),
+    ({"max_replicas": 2, "allow_weight_updates": "."}, "reaches one replica"),
     ({"queue": 0}, "greater than or equal to 1"),
     ({"memory": float("inf")}, "finite number"),
     ({"memory": 1e300}, "less than or equal to"),

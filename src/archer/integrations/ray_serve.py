@@ -69,6 +69,11 @@ class RaySettings(ServerSettings):
             raise ValueError(
                 f"max_replicas is {self.max_replicas} and replicas, the least, is {self.replicas}."
             )
+        if self.allow_weight_updates is not None and (self.max_replicas or self.replicas) > 1:
+            raise ValueError(
+                "A request for new weights reaches one replica, and the others would go on with the old "
+                "ones: with allow_weight_updates, replicas is 1."
+            )
         return self
 
     def hosted(self) -> AsgiApp:
