@@ -7,9 +7,11 @@ import pytest
 import archer
 from archer.engine import footprint, job
 from archer.engine.footprint import logits_bytes
+from archer.engine.handle import Listener
 from archer.engine.job import MOST_SAMPLES, samples_together
 from archer.errors import BadRequest
 from archer.model import Model
+from archer.results.step import Step
 from archer.structure import constraint
 from archer.structure.constraint import Constraint
 
@@ -53,9 +55,49 @@ def test_logits_that_there_is_no_room_for_are_refused_before_a_pass(
     assert engine.submit([3, 1], "saber", n=3, **HOT).results()
     with pytest.raises(BadRequest, match=r"makes logits of .*Ask for at most 3 samples at a time"):
         engine.submit([3, 1], "saber", n=4, **HOT)
-    with pytest.raises(BadRequest, match=r"Shorten the response, or decode it in blocks\.$"):
+    with pytest.raises(
+        BadRequest, match=r"Shorten the response, or decode it in blocks by a method "
+    ):
         engine.submit([3, 1], "saber", **HOT | {"length": 25})
-    assert engine.submit([3, 1], "saber", **HOT | {"length": 64, "block": 8}).results()
+    blocks = HOT | {"length": 64, "block": 8}
+    assert engine.submit([3, 1], "llada-confidence", **blocks).results()
+    with pytest.raises(BadRequest, match="there is room for"):
+        engine.submit([3, 1], "saber", **blocks)
+
+
+class Widest(Listener):
+    """The most columns that were read in one pass."""
+
+    columns = 0
+
+    def stepped(self, step: Step[Any]) -> None:
+        read = sum(len(row.places) for row in step.logits.rows)
+        self.columns = max(self.columns, read)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("saber", {}),
+        ("saber", {"block": 8}),
+        ("saber", {"canvas": "append", "block": 8}),
+        ("saber", {"canvas": "auto", "start_length": 8, "eos": "logits"}),
+        ("llada-confidence", {"block": 8}),
+        ("llada-confidence", {"canvas": "auto", "start_length": 8, "eos": "logits"}),
+        ("wino", {"block": 8}),
+        ("remdm", {}),
+    ],
+)
+def test_no_pass_reads_more_than_was_counted_for_it(
+    pocket: Model, method: str, settings: dict[str, Any]
+) -> None:
+    engine, widest = pocket.engine(), Widest()
+    request = pocket.request([[5, 6, 7]], method, length=32, settings=settings)
+    job = engine.prepared(request, listener=widest)
+    engine.take(job).results()
+    assert 0 < widest.columns <= job.most_read <= 32
+    if "append" not in settings.values():
+        assert widest.columns == job.most_read
 
 
 def test_updates_of_constrained_samples_are_bounded_together(

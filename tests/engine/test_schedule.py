@@ -248,17 +248,31 @@ def test_what_was_had_long_ago_counts_less_and_is_forgotten() -> None:
     assert usage.now(100 * HALF_LIFE) == {}
 
 
-def test_who_had_next_to_nothing_is_forgotten_while_another_goes_on() -> None:
+def test_who_had_next_to_nothing_does_not_shorten_the_passes_of_one_who_is_alone() -> None:
     """A client that is alone should not make short passes for minutes because somebody asked once."""
     usage = Usage()
     usage.spent("once", 1.0)
+    asks = [offer(f"a{n}", columns=10, owner="alone") for n in range(100)]
     for second in range(60):
         usage.spent("alone", 1.0)
-        assert ("once" in usage.now(float(second))) == (second < 40)
-    many = Usage()
-    for owner in range(1000):
-        many.spent(owner, 1.0)
-    assert len(many.now(HALF_LIFE)) == 1000, "a thousandth of all is what each should have"
+        chosen = choose(asks, 1000, usage.now(float(second)))
+        assert len(chosen) == (100 // KNEES if second < 40 else 100)
+
+
+@pytest.mark.parametrize("seconds", [0.002, 0.02, 0.2])
+def test_small_passes_add_up_beside_an_owner_that_had_much(seconds: float) -> None:
+    """However short they are: who makes many of them is not always the one that had nothing."""
+    usage, now = Usage(), 0.0
+    for _ in range(500):
+        usage.spent("much", 0.2)
+        now += 0.2
+        usage.now(now)
+    came = now
+    asks = [offer("m", columns=4096, owner="much"), offer("f", columns=64, owner="few")]
+    while (chosen := choose(asks, 4096, usage.now(now))) == ["f"]:
+        usage.add(columns_by_owner(asks, chosen), seconds)
+        now += seconds
+    assert now - came < 1.5 * HALF_LIFE
 
 
 def wants(tag: str, bytes: int, **fields: object) -> Application[str]:

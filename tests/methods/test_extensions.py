@@ -273,6 +273,22 @@ def test_a_broken_package_is_imported_once_and_told_once_however_often_clients_a
     assert len(told) == 1
 
 
+def test_what_may_pass_is_tried_again(install: Installer) -> None:
+    """A server that is out of descriptors for a moment does not lose a package until it is started anew."""
+    folder = install({"archer.decoders": {"late": "late_parts:Late"}})
+    (folder / "late_parts.py").write_text(
+        "import pathlib\n"
+        "mark = pathlib.Path(__file__).parent / 'tried'\n"
+        "if not mark.exists():\n"
+        "    mark.touch()\n"
+        "    raise OSError(24, 'Too many open files')\n"
+        "from archer.decoders.saber import Saber as Late\n"
+    )
+    with pytest.raises(BadRequest, match="Too many open files"):
+        DECODERS["late"]
+    assert DECODERS["late"].make is Saber
+
+
 def test_an_unknown_name_lists_those_of_other_packages(install: Installer) -> None:
     install()
     with pytest.raises(BadRequest, match="slow"):

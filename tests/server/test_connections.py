@@ -206,23 +206,29 @@ def test_a_connection_between_two_requests_is_idle_and_one_within_is_not(
         assert not closed(within)
 
 
-def headers_alone(stack: ExitStack, client: Client, source: str) -> socket.socket:
-    """A request whose body never comes."""
+def headers_alone(
+    stack: ExitStack, client: Client, source: str, first: bytes = b""
+) -> socket.socket:
+    """A request whose body never comes; `first` comes with it."""
     line = stack.enter_context(connected(client, source))
-    line.sendall(START + b"content-type: application/json\r\ncontent-length: 10\r\n\r\n")
+    line.sendall(first + START + b"content-type: application/json\r\ncontent-length: 10\r\n\r\n")
     return line
 
 
-def test_requests_that_never_arrive_shut_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first", [b"", HEALTH], ids=["alone", "behind a whole one"])
+def test_requests_that_never_arrive_shut_nobody_out(
+    monkeypatch: pytest.MonkeyPatch, first: bytes
+) -> None:
     """Two networks hold all places there are; whoever comes then is served, and they are as before."""
     bounds = ConnectionLimits.of(64, 14)
     monkeypatch.setattr(lifecycle, "limits_here", lambda: bounds)
     with loading() as client, ExitStack() as stack:
         counts = client.server._connections
         lines = [
-            headers_alone(stack, client, f"127.0.3.{1 + number // bounds.per_address}")
+            headers_alone(stack, client, f"127.0.3.{1 + number // bounds.per_address}", first)
             for number in range(bounds.most)
         ]
+        until(lambda: len(counts._incomplete) == bounds.most)
         until(lambda: not counts._idle and counts._open.total() == bounds.most)
         models = HEALTH.replace(b"/health", b"/v1/models").replace(b"\r\n\r\n", LAST)
         received = answer(client, models)

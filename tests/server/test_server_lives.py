@@ -354,8 +354,17 @@ def test_told_to_stop_while_the_model_loads(pocket: Model) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["one signal", "two signals"])
+@pytest.mark.parametrize(
+    ("verb", "fields"),
+    [("step", {}), ("start", {}), ("start", {"guided_regex": "[0-9]{2}"})],
+    ids=["an update", "the start", "the start of a structure"],
+)
 def test_a_decoder_that_never_returns_does_not_keep_the_server(
-    pocket: Model, monkeypatch: pytest.MonkeyPatch, again: bool
+    pocket: Model,
+    monkeypatch: pytest.MonkeyPatch,
+    again: bool,
+    verb: str,
+    fields: dict[str, Any],
 ) -> None:
     long = 30.0
     monkeypatch.setattr(lifecycle, "CLOSE_SECONDS", long if again else 0.3)
@@ -370,9 +379,9 @@ def test_a_decoder_that_never_returns_does_not_keep_the_server(
     server = Server(lambda: pocket, ServerSettings(drain=0.0), port=0)
     thread, _ = running(server)
     until(lambda: server.state.serving is not None)
-    monkeypatch.setattr(Saber, "step", never)
+    monkeypatch.setattr(Saber, verb, never)
     try:
-        with closing(Client(server).raw(CHAT, chat(archer={"method": "saber"}))):
+        with closing(Client(server).raw(CHAT, chat(archer={"method": "saber"}, **fields))):
             assert reached.wait(PATIENCE)
             began = time.monotonic()
             server.stop()

@@ -8,7 +8,7 @@ import pytest
 from archer.engine import job
 from archer.engine.footprint import logits_bytes
 from archer.model import Model
-from server.running import PROBLEM, TEXT, Client, until
+from server.running import PROBLEM, TEXT, Client, serving, until
 
 LENGTH = 8
 ASKED: dict[str, Any] = {
@@ -26,6 +26,19 @@ def texts(choices: Sequence[dict[str, Any]]) -> list[str]:
     for each in choices:
         parts[each["index"]] = parts.get(each["index"], "") + each["text"]
     return [parts[index] for index in sorted(parts)]
+
+
+def test_spread_responses_are_one_request_of_the_queue(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "MOST_LOGITS", logits_bytes(pocket.network, LENGTH))
+    with serving(pocket, queue=1) as client:
+        body = ASKED | HOT | {"prompt": PROBLEM, "n": 8}
+        assert [client.post(TEXT, body).status for _ in range(3)] == [200] * 3
+        until(client.idle)
+        accepted, there = client.balance()
+        assert accepted == there
+        assert client.metric("requests_rejected_total") == 0
 
 
 @pytest.mark.parametrize("watched", [False, True])

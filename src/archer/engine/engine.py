@@ -134,7 +134,12 @@ class Engine:
             if self._closing:
                 raise Closing("The engine is closing and takes no more requests.")
             most, waiting = self._most_waiting, self.status().waiting_of
-            if most is not None and not may_wait(waiting, job.options.owner, 1, most):
+            further = job.options.first > 0  # of a request that was let in
+            if (
+                most is not None
+                and not further
+                and not may_wait(waiting, job.options.owner, 1, most)
+            ):
                 raise Overloaded(sum(waiting.values()), self.seconds_queued)
             self._inbox.append(job)
             self._changed.notify_all()
@@ -164,13 +169,13 @@ class Engine:
                 f"This request needs {readable(job.most_bytes)} for keys and values, and requests may hold "
                 f"{readable(self._ceiling)} in all. Shorten prompt or length, or ask for fewer samples."
             )
-        made = logits_bytes(self.model.network, int(job.canvas.reads.sum()))
+        made = logits_bytes(self.model.network, job.most_read)
         if made > self._most_logits:
             fits = job.rows * self._most_logits // made
             remedy = (
                 f"Ask for at most {fits} samples at a time"
                 if fits
-                else "Shorten the response, or decode it in blocks"
+                else "Shorten the response, or decode it in blocks by a method that takes no tokens back"
             )
             raise BadRequest(
                 f"A pass of this request makes logits of {readable(made)}, and there is room for "

@@ -21,7 +21,7 @@ from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
 from archer.errors import ArcherError, BadRequest, cause_of, quoted
 from archer.network.network import Transformer
-from archer.passes.canvas import Canvas
+from archer.passes.canvas import Canvas, Scope
 from archer.results.completion import Completion, Tally, add
 from archer.results.settled_text import SettledGaps, SettledText
 from archer.results.step import Step
@@ -222,6 +222,13 @@ class Job:
     @property
     def rows(self) -> int:
         return len(self.tallies)
+
+    @property
+    def most_read(self) -> int:
+        """Columns whose logits one of its passes may make: of a canvas that grows, all it may grow to."""
+        method = self.request.method
+        everything = method.decoder.reads is Scope.RESPONSE or self.canvas.wakes
+        return max(int(self.canvas.reads.sum()), everything * self.rows * method.length)
 
     @property
     def ends_early(self) -> bool:

@@ -105,12 +105,11 @@ class Usage:
         self._at = 0.0
 
     def now(self, now: float) -> Mapping[Hashable, float]:
-        """As of this moment; owners that had next to nothing are forgotten."""
+        """As of this moment; owners that had nothing lately are forgotten."""
         kept = 0.5 ** (max(0.0, now - self._at) / HALF_LIFE)
         self._at = max(now, self._at)
         aged = {owner: kept * seconds for owner, seconds in self._seconds.items()}
-        least = max(1e-6, NOTHING * sum(aged.values()) / max(len(aged), 1))
-        self._seconds = {owner: seconds for owner, seconds in aged.items() if seconds > least}
+        self._seconds = {owner: seconds for owner, seconds in aged.items() if seconds > 1e-6}
         return self._seconds
 
     def spent(self, owner: Hashable, seconds: float) -> None:
@@ -160,7 +159,7 @@ def choose(
     each = budget
     if len(wanted) > 1:
         each = min(wanted.values())
-    elif used.keys() - wanted.keys():
+    elif _others_lately(used, wanted):
         each = budget // KNEES
     each = max(each, first.columns)
     below = had[first.owner] < share
@@ -175,6 +174,12 @@ def choose(
         taken[offer.owner] = more
         left -= offer.columns
     return chosen
+
+
+def _others_lately(used: Mapping[Hashable, float], present: Mapping[Hashable, int]) -> bool:
+    """Whether owners that are not present had more than next to nothing."""
+    least = NOTHING * sum(used.values()) / max(len(used), 1)
+    return any(seconds > least for owner, seconds in used.items() if owner not in present)
 
 
 @dataclass(frozen=True)

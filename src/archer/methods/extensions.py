@@ -74,8 +74,10 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         try:
             return self._adopt(point.load())
         except (Exception, SystemExit) as error:  # whatever a foreign module raises on import
-            self._broken[point.name] = sentence = (
+            sentence = (
                 f"{point.name!r}{home} cannot be used: {point.value} gives "
                 f"{kind_and_cause(error)}. Mend or remove that package."
             )
+            if not isinstance(error, OSError | MemoryError):  # those may pass
+                self._broken[point.name] = sentence
             raise BadRequest(sentence) from error

@@ -1,6 +1,5 @@
 """The routes."""
 
-import asyncio
 import json
 import logging
 import time
@@ -23,6 +22,7 @@ from archer.pages.page import page as report_page
 from archer.server.access import IGNORED, owner_of, refused
 from archer.server.body import read_object
 from archer.server.error_log import ErrorLog
+from archer.server.fair_turns import on_a_thread
 from archer.server.infill import HINTS, InfillFields, infill_request
 from archer.server.infill import NEUTRAL as NEUTRAL_IN_INFILL
 from archer.server.metrics import Metrics
@@ -177,7 +177,7 @@ def create_app(
     @app.get("/v1/archer/methods", responses=_responses(401, 403))
     async def methods() -> Response:
         """Methods, decoders and caches with their settings."""
-        return JSONResponse(await asyncio.to_thread(_method_list, errors))
+        return JSONResponse(await on_a_thread(lambda: _method_list(errors)))
 
     @app.get("/health")
     async def health() -> Response:

@@ -1,14 +1,19 @@
 """Places for work that strangers can make long: one at a time for each of them, and all take turns."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from archer.engine.batch import contained
 
 T = TypeVar("T")
+BESIDE = "archer-beside"
+"""The name of threads that work for one request; nobody can end what a stranger's code does there."""
 
 
 class FairTurns:
@@ -27,10 +32,28 @@ class FairTurns:
 
 
 async def on_a_thread(work: Callable[[], T]) -> T:
-    """What the work comes to; who is cancelled stays until it is over, and keeps his place so long."""
-    working = asyncio.ensure_future(asyncio.to_thread(contained()(work)))
+    """What the work comes to; who is cancelled stays until it is over, and keeps his place so long.
+
+    The thread is of this work alone and a daemon: a loop that ends waits for all threads of its own pool.
+    """
+    working = asyncio.ensure_future(_beside(contained()(work)))
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         await asyncio.wait({working})
         raise
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            outcome.set_result(context.run(work))
+        except Exception as error:  # noqa: BLE001 - told to whoever waits
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name=BESIDE, daemon=True).start()
+    return await asyncio.wrap_future(outcome)

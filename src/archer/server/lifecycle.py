@@ -30,6 +30,7 @@ from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
 from archer.server.connections import Connections, CountedSocket, limits_here
 from archer.server.error_log import ErrorLog
+from archer.server.fair_turns import BESIDE
 from archer.server.protocol import ProtocolConfig, ServedConnection
 from archer.server.serving import Serving
 from archer.server.settings import ServerSettings
@@ -79,7 +80,9 @@ class Server:
 
     @property
     def still_working(self) -> bool:
-        """Whether a thread loads the model or decodes, also one that `run` has not waited for."""
+        """Whether a thread loads the model, decodes or prepares a request, which `run` has not waited for."""
+        if any(each.name == BESIDE for each in threading.enumerate()):
+            return True
         threads = (self._loading, self._closing)
         return any(each is not None and each.is_alive() for each in threads)
 

@@ -110,8 +110,12 @@ class ServedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._between_requests() and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._between_requests():
             self._all.idle(self, self._address)
+        elif self.conn.their_state is h11.SEND_BODY:  # it came with the one before
+            self._all.begun(self, self._address)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_waiting()
