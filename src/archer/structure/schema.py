@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any
+from urllib.parse import unquote
 
 from archer.errors import BadRequest, quoted
 from archer.structure import algebra, pattern
@@ -61,6 +62,7 @@ def automaton_of(schema: object, *, exact: bool = False) -> ByteAutomaton:
     of others, and a schema without a type has the one that its keywords speak of.  `exact` takes both to the
     letter: other properties may follow, and keywords say nothing about values of other types.
     """
+    _check_references(schema)
     return algebra.refuse_nothing(_Writer(schema, exact).value(schema, 0), "schema")
 
 
@@ -83,6 +85,24 @@ def read_schema(schema: object) -> Schema:
             f"A schema is a mapping, a JSON text or a Pydantic model, not {type(schema).__name__}."
         )
     return schema
+
+
+def _check_references(root: object) -> None:
+    """Refuse references that another schema's name leads elsewhere: a part with an $id is one of its own."""
+    waiting: list[tuple[object, object]] = [(root, None)]
+    while waiting:
+        here, owner = waiting.pop()
+        parts: Iterable[object] = here if isinstance(here, list) else ()
+        if isinstance(here, Mapping):
+            parts, name, target = here.values(), here.get("$id"), here.get("$ref")
+            if here is not root and isinstance(name, str) and not name.startswith("#"):
+                owner = name
+            if owner is not None and isinstance(target, str) and target.startswith("#"):
+                raise BadRequest(
+                    f"The reference {quoted(target)} stands in a part whose $id is {quoted(owner)}, so it "
+                    "leads into that part, which is not supported. Leave out the $id."
+                )
+        waiting.extend((part, owner) for part in parts)
 
 
 @dataclass
@@ -139,9 +159,15 @@ class _Writer:
     def _target(self, name: object) -> Schema:
         if not isinstance(name, str) or not name.startswith("#"):
             raise BadRequest(f"The reference {quoted(name)} leads outside of the schema.")
+        first, *steps = name[1:].split("/")
+        if first:
+            raise BadRequest(
+                f"The reference {quoted(name)} leads to an anchor, which is not supported. Write the path, "
+                "such as #/$defs/name."
+            )
         here = self.root
-        for step in filter(None, name[1:].split("/")):
-            key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%")
+        for step in steps:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
             if isinstance(here, list) and key.isdecimal() and int(key) < len(here):
                 here = here[int(key)]
             elif isinstance(here, Mapping) and key in here:
@@ -333,7 +359,7 @@ class _Writer:
     def _members(self, schema: Mapping[str, Any], depth: int) -> ByteAutomaton | None:
         """An object."""
         declared = schema.get("properties", {})
-        needed = schema.get("required", [])
+        needed = list(dict.fromkeys(schema.get("required", ())))
         for name in ("patternProperties", "propertyNames"):
             if schema.get(name, True) not in (True, {}):
                 raise unsupported(name)
