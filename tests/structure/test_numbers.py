@@ -1,7 +1,6 @@
 """Numbers within bounds: no text reads as a number outside, as digits or as a float, and none is lost."""
 
 import json
-import math
 from decimal import Decimal
 from typing import Any
 
@@ -78,7 +77,8 @@ def test_whatever_number_is_valid_has_a_text(
     try:
         automaton = automaton_of(schema)
     except BadRequest:
-        assert low >= high or (kind == "integer" and math.floor(high) <= math.ceil(low))
+        tried = [low, high, (low + high) / 2, *range(-9, 10)]
+        assert not any(validator.is_valid(value) for value in tried)
         return
     for value in [*values, *range(-9, 10), low, high]:
         text = json.dumps(int(value) if value == int(value) else value)

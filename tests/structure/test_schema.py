@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -207,6 +208,16 @@ def test_a_pydantic_model_is_a_schema() -> None:
     assert automaton.forced() == b'{"name": "'
 
 
+def test_a_pydantic_model_without_a_schema_is_refused() -> None:
+    class Caller(BaseModel):
+        call: Callable[[], int]
+
+    with pytest.raises(
+        BadRequest, match="The model 'Caller' cannot be written as a schema: Cannot "
+    ):
+        read_schema(Caller)
+
+
 @pytest.mark.parametrize(
     ("schema", "valid", "invalid"),
     [
@@ -237,6 +248,38 @@ def test_a_pydantic_model_is_a_schema() -> None:
             [{}, {"a": None}, {"b": 1, "c": 2}],
         ),
         ({"type": "object", "propertyNames": True}, [{}, {"a": 1}], [1]),
+        (
+            {"type": "integer", "minimum": 5, "anyOf": [{"maximum": 3}, {"maximum": 10}]},
+            [5, 10],
+            [3, 4, 11],
+        ),
+        ({"type": ["integer", "null"], "minimum": 3, "maximum": 2}, [None], [2, 3]),
+        ({"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}}, [{}], [{"a": 2}]),
+        ({"enum": ["a", "b"], "anyOf": [{"enum": ["c"]}, {"enum": ["a"]}]}, ["a"], ["b", "c"]),
+        ({"const": 1, "anyOf": [{"const": 2}, {"const": 1}]}, [1], [2]),
+        ({"type": ["string", "null"], "pattern": "[]"}, [None], ["", "a"]),
+        (
+            {"anyOf": [{"allOf": [{"const": {"a": 1}}, {"const": {"a": True}}]}, {"const": "b"}]},
+            ["b"],
+            [{"a": 1}, {"a": True}],
+        ),
+        (
+            {"allOf": [{"enum": [1, 2, [3, {"a": 4}]]}, {"enum": [1.0, [3.0, {"a": 4.0}], True]}]},
+            [1, [3, {"a": 4}]],
+            [2, True],
+        ),
+        (
+            {
+                "allOf": [
+                    {"type": "null", "$comment": "a", "readOnly": True, "$anchor": "c"},
+                    {"$comment": "b", "readOnly": False, "$anchor": "d"},
+                    {"deprecated": True, "writeOnly": True},
+                    {"deprecated": False, "writeOnly": False},
+                ]
+            },
+            [None],
+            [1],
+        ),
         ({"$ref": "#/$defs/", "$defs": {"": {"type": "null"}}}, [None], [1, {}]),
         (
             {"$ref": "#/$defs/a%20~1%7E0%C3%A9", "$defs": {"a /~é": {"type": "null"}}},
@@ -317,6 +360,15 @@ RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, 
         ({"type": "object", "propertyNames": {"maxLength": 2}}, "says propertyNames"),
         ({"type": "object", "propertyNames": False}, "says propertyNames"),
         ({"allOf": [{"const": 1}, {"const": True}]}, "says const twice"),
+        ({"allOf": [{"enum": [1]}, {"enum": [2]}]}, "two lists of its enum share none"),
+        ({"type": "string", "pattern": "[]"}, "No text is accepted"),
+        (
+            {
+                "required": ["a"],
+                "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}},
+            },
+            "allows no number",
+        ),
         ({"allOf": [{"exclusiveMinimum": True}, {"exclusiveMinimum": 1}]}, "Minimum twice"),
         ({"type": "object", "minProperties": 3}, "says minProperties"),
         ({"type": "object", "maxProperties": 3}, "says maxProperties"),

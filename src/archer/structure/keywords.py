@@ -45,6 +45,11 @@ REFUSED = (
 EITHER = ("anyOf", "oneOf")
 NOT_ENFORCED = ("oneOf",)
 """Accepted for less than they say: of the branches of oneOf at least one fits, not exactly one."""
+ANNOTATIONS = (
+    *("title", "description", "default", "examples", "$schema", "$id", "id"),
+    *("$comment", "$anchor", "readOnly", "writeOnly", "deprecated"),
+)
+"""What says nothing about values: where it is said twice, the first is taken."""
 ITEMS = ("prefixItems", "items", "additionalItems")
 LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
@@ -173,7 +178,18 @@ def is_of(value: Any, kind: str) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    """Whether two values are one value of JSON: 1 and 1.0 are, True and 1 are not."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(value: Any) -> str:
+    read = json.loads(json.dumps(value), parse_float=_number)
+    return json.dumps(read, sort_keys=True)
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def unsupported(name: str) -> BadRequest:

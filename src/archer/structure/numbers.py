@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 from itertools import pairwise
 
-from archer.errors import BadRequest
+from archer.structure.byte_automaton import Empty
 
 INTEGER = "-?(?:0|[1-9][0-9]*)"
 NUMBER = rf"{INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -159,5 +159,5 @@ def _one_of(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
-def _empty(low: object, high: object) -> BadRequest:
-    return BadRequest(f"The schema allows no number: the least is {low} and the greatest {high}.")
+def _empty(low: object, high: object) -> Empty:
+    return Empty(f"The schema allows no number: the least is {low} and the greatest {high}.")

@@ -17,10 +17,17 @@ from itertools import zip_longest
 from typing import Any
 from urllib.parse import unquote
 
-from archer.errors import BadRequest, quoted
+from archer.errors import BadRequest, cause_of, quoted
 from archer.structure import algebra, pattern
-from archer.structure.byte_automaton import MOST_CHARACTERS, ByteAutomaton, of_regex, too_large
+from archer.structure.byte_automaton import (
+    MOST_CHARACTERS,
+    ByteAutomaton,
+    Empty,
+    of_regex,
+    too_large,
+)
 from archer.structure.keywords import (
+    ANNOTATIONS,
     EITHER,
     FORMATS,
     ITEMS,
@@ -63,14 +70,24 @@ def automaton_of(schema: object, *, exact: bool = False) -> ByteAutomaton:
     letter: other properties may follow, and keywords say nothing about values of other types.
     """
     _check_references(schema)
-    return algebra.refuse_nothing(_Writer(schema, exact).value(schema, 0), "schema")
+    writer = _Writer(schema, exact)
+    made = writer.value(schema, 0)
+    if made is None and writer.empty is not None:
+        raise writer.empty
+    return algebra.refuse_nothing(made, "schema")
 
 
 def read_schema(schema: object) -> Schema:
     """A schema from what a user gives: a mapping, a JSON text or a Pydantic model."""
     described = getattr(schema, "model_json_schema", None)
     if described is not None:
-        return described()
+        try:
+            return described()
+        except Exception as error:  # Pydantic and whoever adds to it raise nothing more precise
+            name = getattr(schema, "__name__", type(schema).__name__)
+            raise BadRequest(
+                f"The model {quoted(name)} cannot be written as a schema: {cause_of(error)}."
+            ) from error
     if isinstance(schema, str):
         if len(schema) > MOST_CHARACTERS:
             raise BadRequest(
@@ -111,6 +128,8 @@ class _Writer:
     exact: bool
     states: int = 0
     """Made so far."""
+    empty: Empty | None = None
+    """Why the first part that no value fits has none."""
 
     def value(self, schema: Schema, depth: int) -> ByteAutomaton | None:
         """The texts of a schema's values; None where there are none."""
@@ -177,7 +196,14 @@ class _Writer:
         return here
 
     def _both(self, one: Schema, other: Schema, depth: int) -> Schema:
-        """What two schemas say together."""
+        """What two schemas say together; False where no value is both."""
+        try:
+            return self._together(one, other, depth)
+        except Empty as error:
+            self.empty = self.empty or error
+            return False
+
+    def _together(self, one: Schema, other: Schema, depth: int) -> Schema:
         if depth > MOST_NESTED:
             raise BadRequest(f"The schema is nested more than {MOST_NESTED} deep, or without end.")
         if isinstance(other, Mapping) and ("$ref" in other or "allOf" in other):
@@ -222,15 +248,7 @@ class _Writer:
     ) -> Any:
         """What two schemas say together under one keyword."""
         a, b = one[name], other[name]
-        if (a == b and same(a, b)) or name in (
-            "title",
-            "description",
-            "default",
-            "examples",
-            "$schema",
-            "$id",
-            "id",
-        ):
+        if (a == b and same(a, b)) or name in ANNOTATIONS:
             return a
         if name == "properties":
             shared = {key: self._both(a[key], b[key], depth + 1) for key in a if key in b}
@@ -249,14 +267,18 @@ class _Writer:
         if name in ITEMS:
             return a
         if name == "enum":
-            return [each for each in a if any(same(each, also) for also in b)]
+            shared_values = [each for each in a if any(same(each, also) for also in b)]
+            if not shared_values:
+                raise Empty("The schema allows no value: two lists of its enum share none.")
+            return shared_values
         if name in ("$defs", "definitions"):
             return {**a, **b}
         if name in EITHER:
             return [
                 self._both(x, y, depth + 1) for x in listed(one, name) for y in listed(other, name)
             ]
-        raise BadRequest(f"The schema says {name} twice of one value, which cannot be joined here.")
+        kind = Empty if name == "const" else BadRequest
+        raise kind(f"The schema says {name} twice of one value, which cannot be joined here.")
 
     def _types(self, schema: Mapping[str, Any]) -> Sequence[str]:
         kinds = schema.get("type")
@@ -266,6 +288,14 @@ class _Writer:
         return about if about and not self.exact else [kind for kind in TYPES if kind != "integer"]
 
     def _of_type(self, kind: str, schema: Mapping[str, Any], depth: int) -> ByteAutomaton | None:
+        """The texts of a schema's values of one type; None where there are none."""
+        try:
+            return self._made(kind, schema, depth)
+        except Empty as error:
+            self.empty = self.empty or error
+            return None
+
+    def _made(self, kind: str, schema: Mapping[str, Any], depth: int) -> ByteAutomaton | None:
         if kind in ("null", "boolean"):
             return _leaf("null" if kind == "null" else "true|false")
         if kind == "string":
