@@ -188,6 +188,70 @@ def test_a_value_is_accepted_if_and_only_if_it_is_valid(schema: dict[str, Any], 
     assert accepts(automaton_of(schema, exact=True), value) == validator.is_valid(value)
 
 
+def is_kept(schema: dict[str, Any], value: Any) -> bool:
+    """Whether a value has the text in which it is listed beside a schema, and deeper in both as well."""
+    deeper = {"properties": {"k": schema}, "required": ["k"]}
+    of_deeper = {"items": deeper, "const": [{"k": value, "others": 1e22}]}
+    verdicts = []
+    for each in ({"allOf": [schema], "const": value}, of_deeper):
+        text = json.dumps(each["const"], ensure_ascii=False).encode()
+        try:
+            made = automaton_of({"$defs": schema.get("$defs", {}), **each})
+        except BadRequest:
+            verdicts.append(False)
+        else:
+            verdicts.append(made.accepts(text))
+    assert verdicts[0] == verdicts[1]
+    return verdicts[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(SCHEMAS), VALUES)
+def test_a_listed_value_is_kept_if_and_only_if_the_rest_allows_it(
+    schema: dict[str, Any], value: Any
+) -> None:
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    assert is_kept(schema, value) == validator.is_valid(value)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: json.dumps(schema)[:60])
+def test_a_listed_value_that_is_written_elsewhere_is_kept(schema: dict[str, Any]) -> None:
+    automaton = automaton_of(schema)
+    assert all(is_kept(schema, json.loads(drawn(automaton, seed))) for seed in range(4))
+
+
+@pytest.mark.parametrize(
+    ("schema", "texts"),
+    [
+        ({"enum": [{"a": 1, "b": 2}, {"a": 1}], "required": ["b"]}, ['{"a": 1, "b": 2}']),
+        ({"enum": [1e-7, 5, -5], "minimum": 0}, ["1e-07", "5"]),
+        ({"type": "number", "const": 1e22, "minimum": 0}, ["1e+22"]),
+        ({"type": "integer", "const": 1.0, "minimum": 0}, ["1.0"]),
+        ({"enum": [0.1, 0.5, 0.7], "exclusiveMinimum": 0.1, "maximum": 0.5}, ["0.5"]),
+        ({"enum": [1, 1.5, True], "multipleOf": 1}, ["1", "true"]),
+        ({"type": "object", "const": {"a": [[[[1]]]]}, "required": ["a"]}, ['{"a": [[[[1]]]]}']),
+        (
+            {
+                "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+                "enum": [{"b": 1, "a": 2}, {"b": 1.5}, {"c": 1.5}],
+            },
+            ['{"b": 1, "a": 2}', '{"c": 1.5}'],
+        ),
+        (
+            {"enum": [{}, {"a": 1}, {"a": 1, "b": 2}], "minProperties": 1, "maxProperties": 1},
+            ['{"a": 1}'],
+        ),
+        ({"enum": ["a", None], "pattern": "[]"}, ["null"]),
+    ],
+    ids=lambda each: json.dumps(each)[:50],
+)
+def test_listed_values_are_written_as_they_are_listed(schema: Any, texts: list[str]) -> None:
+    wanted = algebra.one_of(text.encode() for text in texts)
+    made = automaton_of(schema)
+    assert wanted is not None
+    assert algebra.without(made, wanted) is algebra.without(wanted, made) is None
+
+
 def test_as_it_is_meant_an_object_has_the_declared_properties_only() -> None:
     schema = {"properties": {"a": {"type": "integer"}}}
     assert accepts(automaton_of(schema), {"a": 1})
@@ -357,6 +421,14 @@ RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, 
         ({"type": "array", "uniqueItems": True}, "says uniqueItems"),
         ({"type": "array", "contains": {}}, "says contains"),
         ({"type": "object", "patternProperties": {"a": {}}}, "says patternProperties"),
+        ({"enum": [{"a": [1]}], "properties": {"a": {"uniqueItems": True}}}, "says uniqueItems"),
+        ({"enum": [{"a": 3}], "properties": {"a": {"multipleOf": 3}}}, "says multipleOf"),
+        ({"enum": [{"a": 3}], "patternProperties": {"a": {}}}, "says patternProperties"),
+        ({"enum": [[3]], "items": {"not": {}}}, "says not"),
+        (
+            {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}, "const": 1, "$ref": "#/$defs/a"},
+            "end",
+        ),
         ({"type": "object", "propertyNames": {"maxLength": 2}}, "says propertyNames"),
         ({"type": "object", "propertyNames": False}, "says propertyNames"),
         ({"allOf": [{"const": 1}, {"const": True}]}, "says const twice"),

@@ -12,13 +12,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import zip_longest
 from typing import Any
 from urllib.parse import unquote
 
 from archer.errors import BadRequest, cause_of, quoted
 from archer.structure import algebra, pattern
+from archer.structure.allows import Allowance
 from archer.structure.byte_automaton import (
     MOST_CHARACTERS,
     ByteAutomaton,
@@ -36,11 +37,10 @@ from archer.structure.keywords import (
     REFUSED,
     SUBJECTS,
     TYPES,
-    WORDS,
     bound,
+    check_depth,
     check_shapes,
     count_of,
-    is_of,
     items_of,
     listed,
     same,
@@ -51,8 +51,6 @@ from archer.structure.numbers import NUMBER, beside, between, whole_between
 
 DEPTH = 3
 """How deep arrays and objects are nested where a schema leaves a value open."""
-MOST_NESTED = 60
-"""Schemas inside schemas."""
 MOST_LENGTH = 1000
 """Characters of a string that are counted."""
 MOST_MADE = 400_000
@@ -131,6 +129,10 @@ class _Writer:
     empty: Empty | None = None
     """Why the first part that no value fits has none."""
 
+    @cached_property
+    def _allowance(self) -> Allowance:
+        return Allowance(self._resolved, lambda schema: self._of_type("string", schema, 0))
+
     def value(self, schema: Schema, depth: int) -> ByteAutomaton | None:
         """The texts of a schema's values; None where there are none."""
         made = self._value(schema, depth)
@@ -140,8 +142,7 @@ class _Writer:
         return made
 
     def _value(self, schema: Schema, depth: int) -> ByteAutomaton | None:
-        if depth > MOST_NESTED:
-            raise BadRequest(f"The schema is nested more than {MOST_NESTED} deep, or without end.")
+        check_depth(depth)
         if schema is True or schema == {}:
             return anything(DEPTH)
         if schema is False:
@@ -204,8 +205,7 @@ class _Writer:
             return False
 
     def _together(self, one: Schema, other: Schema, depth: int) -> Schema:
-        if depth > MOST_NESTED:
-            raise BadRequest(f"The schema is nested more than {MOST_NESTED} deep, or without end.")
+        check_depth(depth)
         if isinstance(other, Mapping) and ("$ref" in other or "allOf" in other):
             other = self._resolved(other, depth + 1)
         if one is False or other is False:
@@ -248,7 +248,7 @@ class _Writer:
     ) -> Any:
         """What two schemas say together under one keyword."""
         a, b = one[name], other[name]
-        if (a == b and same(a, b)) or name in ANNOTATIONS:
+        if same(a, b) or name in ANNOTATIONS:
             return a
         if name == "properties":
             shared = {key: self._both(a[key], b[key], depth + 1) for key in a if key in b}
@@ -312,18 +312,8 @@ class _Writer:
         if "const" in schema and "enum" in schema:
             values = [each for each in values if any(same(each, also) for also in schema["enum"])]
         rest = {key: each for key, each in schema.items() if key not in ("const", "enum")}
-        spelled = dict.fromkeys(json.dumps(each, ensure_ascii=False) for each in values)
-        made = algebra.one_of(each.encode() for each in spelled)
-        if made is None or not any(name in rest for name in ("type", *WORDS)):
-            return made
-        if not any(name in rest for name in WORDS):
-            kinds = rest["type"] if isinstance(rest["type"], list) else [rest["type"]]
-            fits = [
-                each for each in spelled if any(is_of(json.loads(each), kind) for kind in kinds)
-            ]
-            return algebra.one_of(each.encode() for each in fits)
-        others = _Writer(self.root, exact=True).value(rest, depth + 1)
-        return None if others is None else algebra.both(made, others)
+        fits = [each for each in values if self._allowance.allows(rest, each, depth)]
+        return algebra.one_of(_spelled(each).encode() for each in fits)
 
     def _string(self, schema: Mapping[str, Any]) -> ByteAutomaton | None:
         least, most = count_of(schema, "minLength"), count_of(schema, "maxLength", None)
@@ -454,8 +444,8 @@ def _between(before: bytes, inside: ByteAutomaton | None, behind: bytes) -> Byte
     return algebra.joined([algebra.literal(before), inside, algebra.literal(behind)])
 
 
-def _spelled(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
+def _spelled(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 @lru_cache(100)
