@@ -420,7 +420,8 @@ class Model:
     ) -> list[dict[str, float]]:
         """How likely each of some answers is, for each prompt, from one pass over masks: nothing is written.
 
-        An answer counts with its end and with all ways to cut it into tokens.  Shares add up to 1.
+        An answer counts with its end and with all ways to cut it into tokens; but what all of them begin with
+        is given, cut as the tokenizer cuts it, and only what follows counts.  Shares add up to 1.
         """
         return choose(self, prompts, options, chat=chat)
 

@@ -1,5 +1,6 @@
 """Options are weighed by one pass for each prompt, and made ready once for all of them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,9 @@ import torch
 from archer.errors import BadRequest
 from archer.model import Model, load
 from archer.network.network import Transformer
+from archer.request.fill import Fill
+from archer.structure import confined
+from archer.structure.structures import Structure
 from archer.structure.token_automaton import TokenAutomaton, over_tokens
 
 PROMPTS = ["def f(nums):", "def g(a, b):", "x = "]
@@ -63,3 +67,20 @@ def test_options_are_made_ready_once_however_many_prompts_there_are(
 def test_an_option_that_is_given_twice_is_refused(pocket: Model) -> None:
     with pytest.raises(BadRequest, match="'a' is given twice"):
         pocket.choose("x", ["a", "b", "a"])
+
+
+@pytest.mark.parametrize("prompts", [Fill.marked("x = {}"), ["x = ", Fill.marked("{} = 1")]])
+def test_a_text_with_gaps_is_refused(pocket: Model, prompts: Any) -> None:
+    with pytest.raises(BadRequest, match="weighs whole answers"):
+        pocket.choose(prompts, ["a", "b"], chat=False)
+
+
+def test_long_options_are_made_in_a_process_of_their_own(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confined, "COMMAND", ("false",))
+    with pytest.raises(BadRequest, match="takes more time or memory"):
+        pocket.choose("x", ["a", " " * 2001], chat=False)
+    monkeypatch.undo()
+    here = Structure("choices", json.dumps([" " * 2001]))
+    assert here.known is None

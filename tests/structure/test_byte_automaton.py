@@ -1,5 +1,6 @@
 """The automaton of an expression: which texts it accepts, and how large it gets."""
 
+import json
 import re
 from itertools import product
 
@@ -108,6 +109,12 @@ def test_an_expression_is_made_elsewhere_and_remembered(monkeypatch: pytest.Monk
     monkeypatch.setattr(confined, "COMMAND", ("false",))
     confined.make_apart(structure)
     confined.make_apart(Structure("choices", '["made", "here"]'))
+    long = Structure("choices", json.dumps(["made", "apart" * 400]))
+    with pytest.raises(BadRequest, match="takes more time or memory"):
+        confined.make_apart(long)
     monkeypatch.undo()
+    confined.make_apart(long)
+    assert long.known is not None
+    assert long.known.accepts(b"apart" * 400)
     with pytest.raises(BadRequest, match="cannot be used"):
         confined.make_apart(Structure("regex", "(["))

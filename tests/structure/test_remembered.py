@@ -125,3 +125,10 @@ def test_room_is_checked_before_a_structure_is_laid_out_in_it(
     monkeypatch.setattr(constraint.Constraint, "refuse_impossible", None)
     with pytest.raises(BadRequest, match="positions"):
         pocket.request("a", regex="[a-z]+", length=500_000)
+
+
+def test_a_beginning_that_the_tokenizer_refuses_is_written_like_the_rest(pocket: Model) -> None:
+    """A word of more than 256 characters is refused of a prompt."""
+    (form,) = pocket.request("a", regex="a{300}", length=300).prompts
+    assert form.opening == ""
+    assert form.constraint is not None

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -187,6 +188,70 @@ def test_a_value_is_accepted_if_and_only_if_it_is_valid(schema: dict[str, Any], 
     assert accepts(automaton_of(schema, exact=True), value) == validator.is_valid(value)
 
 
+def is_kept(schema: dict[str, Any], value: Any) -> bool:
+    """Whether a value has the text in which it is listed beside a schema, and deeper in both as well."""
+    deeper = {"properties": {"k": schema}, "required": ["k"]}
+    of_deeper = {"items": deeper, "const": [{"k": value, "others": 1e22}]}
+    verdicts = []
+    for each in ({"allOf": [schema], "const": value}, of_deeper):
+        text = json.dumps(each["const"], ensure_ascii=False).encode()
+        try:
+            made = automaton_of({"$defs": schema.get("$defs", {}), **each})
+        except BadRequest:
+            verdicts.append(False)
+        else:
+            verdicts.append(made.accepts(text))
+    assert verdicts[0] == verdicts[1]
+    return verdicts[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(SCHEMAS), VALUES)
+def test_a_listed_value_is_kept_if_and_only_if_the_rest_allows_it(
+    schema: dict[str, Any], value: Any
+) -> None:
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    assert is_kept(schema, value) == validator.is_valid(value)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: json.dumps(schema)[:60])
+def test_a_listed_value_that_is_written_elsewhere_is_kept(schema: dict[str, Any]) -> None:
+    automaton = automaton_of(schema)
+    assert all(is_kept(schema, json.loads(drawn(automaton, seed))) for seed in range(4))
+
+
+@pytest.mark.parametrize(
+    ("schema", "texts"),
+    [
+        ({"enum": [{"a": 1, "b": 2}, {"a": 1}], "required": ["b"]}, ['{"a": 1, "b": 2}']),
+        ({"enum": [1e-7, 5, -5], "minimum": 0}, ["1e-07", "5"]),
+        ({"type": "number", "const": 1e22, "minimum": 0}, ["1e+22"]),
+        ({"type": "integer", "const": 1.0, "minimum": 0}, ["1.0"]),
+        ({"enum": [0.1, 0.5, 0.7], "exclusiveMinimum": 0.1, "maximum": 0.5}, ["0.5"]),
+        ({"enum": [1, 1.5, True], "multipleOf": 1}, ["1", "true"]),
+        ({"type": "object", "const": {"a": [[[[1]]]]}, "required": ["a"]}, ['{"a": [[[[1]]]]}']),
+        (
+            {
+                "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+                "enum": [{"b": 1, "a": 2}, {"b": 1.5}, {"c": 1.5}],
+            },
+            ['{"b": 1, "a": 2}', '{"c": 1.5}'],
+        ),
+        (
+            {"enum": [{}, {"a": 1}, {"a": 1, "b": 2}], "minProperties": 1, "maxProperties": 1},
+            ['{"a": 1}'],
+        ),
+        ({"enum": ["a", None], "pattern": "[]"}, ["null"]),
+    ],
+    ids=lambda each: json.dumps(each)[:50],
+)
+def test_listed_values_are_written_as_they_are_listed(schema: Any, texts: list[str]) -> None:
+    wanted = algebra.one_of(text.encode() for text in texts)
+    made = automaton_of(schema)
+    assert wanted is not None
+    assert algebra.without(made, wanted) is algebra.without(wanted, made) is None
+
+
 def test_as_it_is_meant_an_object_has_the_declared_properties_only() -> None:
     schema = {"properties": {"a": {"type": "integer"}}}
     assert accepts(automaton_of(schema), {"a": 1})
@@ -205,6 +270,16 @@ def test_a_pydantic_model_is_a_schema() -> None:
     automaton = automaton_of(read_schema(City))
     City.model_validate_json(drawn(automaton, 3))
     assert automaton.forced() == b'{"name": "'
+
+
+def test_a_pydantic_model_without_a_schema_is_refused() -> None:
+    class Caller(BaseModel):
+        call: Callable[[], int]
+
+    with pytest.raises(
+        BadRequest, match="The model 'Caller' cannot be written as a schema: Cannot "
+    ):
+        read_schema(Caller)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +312,51 @@ def test_a_pydantic_model_is_a_schema() -> None:
             [{}, {"a": None}, {"b": 1, "c": 2}],
         ),
         ({"type": "object", "propertyNames": True}, [{}, {"a": 1}], [1]),
+        (
+            {"type": "integer", "minimum": 5, "anyOf": [{"maximum": 3}, {"maximum": 10}]},
+            [5, 10],
+            [3, 4, 11],
+        ),
+        ({"type": ["integer", "null"], "minimum": 3, "maximum": 2}, [None], [2, 3]),
+        ({"properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}}}, [{}], [{"a": 2}]),
+        ({"enum": ["a", "b"], "anyOf": [{"enum": ["c"]}, {"enum": ["a"]}]}, ["a"], ["b", "c"]),
+        ({"const": 1, "anyOf": [{"const": 2}, {"const": 1}]}, [1], [2]),
+        ({"type": ["string", "null"], "pattern": "[]"}, [None], ["", "a"]),
+        (
+            {"anyOf": [{"allOf": [{"const": {"a": 1}}, {"const": {"a": True}}]}, {"const": "b"}]},
+            ["b"],
+            [{"a": 1}, {"a": True}],
+        ),
+        (
+            {"allOf": [{"enum": [1, 2, [3, {"a": 4}]]}, {"enum": [1.0, [3.0, {"a": 4.0}], True]}]},
+            [1, [3, {"a": 4}]],
+            [2, True],
+        ),
+        (
+            {
+                "allOf": [
+                    {"type": "null", "$comment": "a", "readOnly": True, "$anchor": "c"},
+                    {"$comment": "b", "readOnly": False, "$anchor": "d"},
+                    {"deprecated": True, "writeOnly": True},
+                    {"deprecated": False, "writeOnly": False},
+                ]
+            },
+            [None],
+            [1],
+        ),
+        ({"$ref": "#/$defs/", "$defs": {"": {"type": "null"}}}, [None], [1, {}]),
+        (
+            {"$ref": "#/$defs/a%20~1%7E0%C3%A9", "$defs": {"a /~é": {"type": "null"}}},
+            [None],
+            [1, {}],
+        ),
+        ({"$id": "http://a", "$ref": "#/$defs/b", "$defs": {"b": {"const": 1}}}, [1], [2]),
+        (
+            {"properties": {"a": {"type": "null"}}, "required": ["a", "a", "b", "b"]},
+            [{"a": None, "b": 1}],
+            [{"a": None}],
+        ),
+        ({"type": "string", "pattern": "^{a}{,2}{2$"}, ["{a}{,2}{2"], ["aa"]),
     ],
     ids=lambda each: json.dumps(each)[:50],
 )
@@ -301,9 +421,26 @@ RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, 
         ({"type": "array", "uniqueItems": True}, "says uniqueItems"),
         ({"type": "array", "contains": {}}, "says contains"),
         ({"type": "object", "patternProperties": {"a": {}}}, "says patternProperties"),
+        ({"enum": [{"a": [1]}], "properties": {"a": {"uniqueItems": True}}}, "says uniqueItems"),
+        ({"enum": [{"a": 3}], "properties": {"a": {"multipleOf": 3}}}, "says multipleOf"),
+        ({"enum": [{"a": 3}], "patternProperties": {"a": {}}}, "says patternProperties"),
+        ({"enum": [[3]], "items": {"not": {}}}, "says not"),
+        (
+            {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}, "const": 1, "$ref": "#/$defs/a"},
+            "end",
+        ),
         ({"type": "object", "propertyNames": {"maxLength": 2}}, "says propertyNames"),
         ({"type": "object", "propertyNames": False}, "says propertyNames"),
         ({"allOf": [{"const": 1}, {"const": True}]}, "says const twice"),
+        ({"allOf": [{"enum": [1]}, {"enum": [2]}]}, "two lists of its enum share none"),
+        ({"type": "string", "pattern": "[]"}, "No text is accepted"),
+        (
+            {
+                "required": ["a"],
+                "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 2}},
+            },
+            "allows no number",
+        ),
         ({"allOf": [{"exclusiveMinimum": True}, {"exclusiveMinimum": 1}]}, "Minimum twice"),
         ({"type": "object", "minProperties": 3}, "says minProperties"),
         ({"type": "object", "maxProperties": 3}, "says maxProperties"),
@@ -316,6 +453,9 @@ RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, 
         ({"type": "string", "pattern": "(a"}, "is not closed"),
         ({"type": "string", "pattern": "[a"}, "ends too early"),
         ({"type": "string", "pattern": "*"}, "nothing stands before"),
+        ({"type": "string", "pattern": "^a{2}{3}$"}, "nothing stands before {"),
+        ({"type": "string", "pattern": "^a+{2}$"}, "nothing stands before {"),
+        ({"type": "string", "pattern": "^{3}$"}, "nothing stands before {"),
         ({"type": "string", "pattern": "\\p{L}"}, "has no meaning"),
         ({"type": "string", "pattern": "\\u12"}, "named by no number"),
         ({"type": "string", "pattern": "[z-a]"}, "ends before it begins"),
@@ -343,6 +483,8 @@ RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, 
         ({"allOf": [{"pattern": "a"}, {"pattern": "b"}]}, "says pattern twice"),
         ({"$ref": "http://a/b"}, "leads outside"),
         ({"$ref": "#/nothing"}, "leads to nothing"),
+        ({"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}}, "leads to an anchor.* Write the path"),
+        ({"items": {"$id": "b", "items": {"$ref": "#/items"}}}, "in a part whose \\$id is 'b'"),
         ({"$ref": "#"}, "without end"),
         ({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, "without end"),
         (RECURSIVE, "without end"),

@@ -326,7 +326,7 @@ def _ordinary(text: Text, forced: bytes) -> list[int]:
     """A text as tokens that spell it and mean nothing else; none where there are none."""
     try:
         ids = text.encode_raw(forced.decode(), allow_special=False) if forced else []
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, BadRequest):
         return []
     assert text.pieces is not None
     return ids if text.pieces.join(ids) == forced and text.pieces.ordinary.issuperset(ids) else []

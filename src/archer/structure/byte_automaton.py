@@ -48,6 +48,10 @@ ROWS = 4096
 NOTHING = "No text is accepted by this constraint, so nothing can be written."
 
 
+class Empty(BadRequest):
+    """What is asked for has no text; beside others that have some it is nothing to refuse."""
+
+
 @dataclass(frozen=True)
 class ByteAutomaton:
     """Deterministic and minimal; every state can be reached and leads to an accepted text."""
@@ -108,7 +112,7 @@ def of_regex(pattern: str) -> ByteAutomaton:
         automaton = index(f"{spelled}(?:{_unanchored(pattern)}){MARK}", alphabet)
     except ValueError as error:
         if "no transitions" in str(error):
-            raise BadRequest(NOTHING) from error
+            raise Empty(NOTHING) from error
         raise BadRequest(
             f"The regular expression {quoted(pattern)} cannot be used: {_reason(error)}"
         ) from error
@@ -155,7 +159,7 @@ def minimal(table: States, accepting: Flags, start: int) -> ByteAutomaton:
     """The smallest automaton that accepts the same; refuses one that accepts nothing."""
     alive = _alive(table, accepting, start)
     if not alive[start]:
-        raise BadRequest(NOTHING)
+        raise Empty(NOTHING)
     kept = np.flatnonzero(alive)
     table, accepting = _renamed(table[kept], kept, len(alive)), accepting[kept]
     start = int(kept.searchsorted(start))

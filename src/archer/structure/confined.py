@@ -1,4 +1,4 @@
-"""Automata of schemas and expressions: made in a process with limits on time and memory: they are programs.
+"""Automata of what strangers ask for: made in a process with limits on time and memory: they are programs.
 
 The library that reads expressions cannot be interrupted, and some short ones have no end.
 """
@@ -23,6 +23,8 @@ from archer.structure.structures import Structure
 COMMAND = (sys.executable, "-P", "-m", "archer.structure.child")
 SECONDS = 20.0
 """By the clock; the child has half of it by its own."""
+MOST_HERE = 2000
+"""Characters of a list of choices that is made by whoever asks: a process would take longer to start."""
 LIMITS = importlib.util.find_spec("resource") is not None
 """Whether this system has limits for processes."""
 
@@ -48,11 +50,12 @@ async def made_apart(structure: Structure) -> ByteAutomaton:
 
 
 def make_apart(structure: Structure) -> None:
-    """The same for a caller that waits, remembered; nothing where it is known, or a list of choices.
+    """The same for a caller that waits, remembered; nothing where it is known, or a short list of choices.
 
     Where a process cannot be given limits, it is left to whoever asks for the automaton.
     """
-    if structure.known is not None or structure.kind == "choices" or not LIMITS:
+    short = structure.kind == "choices" and len(structure.source) <= MOST_HERE
+    if structure.known is not None or short or not LIMITS:
         return
     try:
         done = subprocess.run(

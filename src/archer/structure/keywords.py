@@ -10,6 +10,8 @@ from typing import Any
 from archer.errors import BadRequest, quoted
 from archer.structure.numbers import MOST_DIGITS
 
+MOST_NESTED = 60
+"""Schemas inside schemas."""
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "string": ("pattern", "format", "minLength", "maxLength"),
@@ -45,6 +47,11 @@ REFUSED = (
 EITHER = ("anyOf", "oneOf")
 NOT_ENFORCED = ("oneOf",)
 """Accepted for less than they say: of the branches of oneOf at least one fits, not exactly one."""
+ANNOTATIONS = (
+    *("title", "description", "default", "examples", "$schema", "$id", "id"),
+    *("$comment", "$anchor", "readOnly", "writeOnly", "deprecated"),
+)
+"""What says nothing about values: where it is said twice, the first is taken."""
 ITEMS = ("prefixItems", "items", "additionalItems")
 LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
@@ -77,8 +84,6 @@ FORMATS: Mapping[str, tuple[str, ...]] = {
     "uri": (rf"[a-zA-Z][a-zA-Z0-9+.-]*:{PATH}(?:\?{BEHIND_PATH})?(?:#{BEHIND_PATH})?",),
 }
 """The expressions that all have to match; of hosts in brackets a uri has none."""
-WORDS = tuple(word for words in SUBJECTS.values() for word in words)
-
 
 _MAPPING, _LIST, _NUMBER = (Mapping, "a mapping"), (list, "a list"), (int | float, "a number")
 SHAPES: Mapping[str, tuple[Any, str]] = {
@@ -105,6 +110,12 @@ def check_shapes(schema: Any) -> None:
         raise BadRequest(f"{quoted(kinds)} is no type of JSON. Types: {', '.join(TYPES)}.")
     if not all(isinstance(each, str) for each in schema.get("required", ())):
         raise BadRequest("required of a schema is a list of names.")
+
+
+def check_depth(depth: int) -> None:
+    """Refuse schemas inside schemas without end."""
+    if depth > MOST_NESTED:
+        raise BadRequest(f"The schema is nested more than {MOST_NESTED} deep, or without end.")
 
 
 def listed(schema: Mapping[str, Any], name: str) -> Sequence[Any]:
@@ -173,7 +184,18 @@ def is_of(value: Any, kind: str) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    """Whether two values are one value of JSON: 1 and 1.0 are, True and 1 are not."""
+    return bool(one == other) and _plain(one) == _plain(other)
+
+
+def _plain(value: Any) -> str:
+    read = json.loads(json.dumps(value), parse_float=_number)
+    return json.dumps(read, sort_keys=True)
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def unsupported(name: str) -> BadRequest:

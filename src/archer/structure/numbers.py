@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 from itertools import pairwise
 
-from archer.errors import BadRequest
+from archer.structure.byte_automaton import Empty
 
 INTEGER = "-?(?:0|[1-9][0-9]*)"
 NUMBER = rf"{INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -36,6 +36,7 @@ def between(low: Decimal | None, high: Decimal | None) -> str:
     """Numbers from `low` to `high`, both included; whatever is written reads as such a float, too."""
     if low is None and high is None:
         return NUMBER
+    low, high = _readable(low, math.inf), _readable(high, -math.inf)
     if low is not None and high is not None and low > high:
         raise _empty(low, high)
     parts = []
@@ -56,6 +57,15 @@ def beside(bound: Decimal, towards: float) -> Decimal:
     if not bound:
         return LEAST.copy_sign(Decimal(towards))
     return Decimal(repr(math.nextafter(float(bound), towards)))
+
+
+def _readable(bound: Decimal | None, inwards: float) -> Decimal | None:
+    """A bound that reads as a float within it: whole ones beyond 2^53 may read as one outside."""
+    if bound is None or bound != bound.to_integral_value():
+        return bound
+    read = Decimal(float(bound))
+    outside = read < bound if inwards > 0 else read > bound
+    return beside(bound, inwards) if outside else bound
 
 
 def _sized(low: Decimal, high: Decimal | None) -> str:
@@ -149,5 +159,5 @@ def _one_of(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
-def _empty(low: object, high: object) -> BadRequest:
-    return BadRequest(f"The schema allows no number: the least is {low} and the greatest {high}.")
+def _empty(low: object, high: object) -> Empty:
+    return Empty(f"The schema allows no number: the least is {low} and the greatest {high}.")

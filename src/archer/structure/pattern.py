@@ -29,7 +29,7 @@ CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 MOST_NESTED = 50
 """Groups inside groups."""
 MOST_REPEATED = 1000
-COUNTS = re.compile(r"\{(\d{1,9})(,?)(\d{0,9})\}")
+COUNTS = re.compile(r"\{([0-9]{1,9})(,?)([0-9]{0,9})\}")
 
 
 def characters(ranges: Ranges) -> str:
@@ -150,7 +150,7 @@ class _Reader:
             return characters(self._set())
         if letter == ".":
             return characters(_others(BREAKS))
-        if letter in "*+?":
+        if letter in "*+?" or COUNTS.match(self._pattern, self._at - 1):
             raise self._refused(f"nothing stands before {letter}")
         ranges = self._escaped() if letter == "\\" else [(ord(letter), ord(letter))]
         return characters(ranges)

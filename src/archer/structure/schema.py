@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import zip_longest
 from typing import Any
+from urllib.parse import unquote
 
-from archer.errors import BadRequest, quoted
+from archer.errors import BadRequest, cause_of, quoted
 from archer.structure import algebra, pattern
-from archer.structure.byte_automaton import MOST_CHARACTERS, ByteAutomaton, of_regex, too_large
+from archer.structure.allows import Allowance
+from archer.structure.byte_automaton import (
+    MOST_CHARACTERS,
+    ByteAutomaton,
+    Empty,
+    of_regex,
+    too_large,
+)
 from archer.structure.keywords import (
+    ANNOTATIONS,
     EITHER,
     FORMATS,
     ITEMS,
@@ -28,11 +37,10 @@ from archer.structure.keywords import (
     REFUSED,
     SUBJECTS,
     TYPES,
-    WORDS,
     bound,
+    check_depth,
     check_shapes,
     count_of,
-    is_of,
     items_of,
     listed,
     same,
@@ -43,8 +51,6 @@ from archer.structure.numbers import NUMBER, beside, between, whole_between
 
 DEPTH = 3
 """How deep arrays and objects are nested where a schema leaves a value open."""
-MOST_NESTED = 60
-"""Schemas inside schemas."""
 MOST_LENGTH = 1000
 """Characters of a string that are counted."""
 MOST_MADE = 400_000
@@ -61,14 +67,25 @@ def automaton_of(schema: object, *, exact: bool = False) -> ByteAutomaton:
     of others, and a schema without a type has the one that its keywords speak of.  `exact` takes both to the
     letter: other properties may follow, and keywords say nothing about values of other types.
     """
-    return algebra.refuse_nothing(_Writer(schema, exact).value(schema, 0), "schema")
+    _check_references(schema)
+    writer = _Writer(schema, exact)
+    made = writer.value(schema, 0)
+    if made is None and writer.empty is not None:
+        raise writer.empty
+    return algebra.refuse_nothing(made, "schema")
 
 
 def read_schema(schema: object) -> Schema:
     """A schema from what a user gives: a mapping, a JSON text or a Pydantic model."""
     described = getattr(schema, "model_json_schema", None)
     if described is not None:
-        return described()
+        try:
+            return described()
+        except Exception as error:  # Pydantic and whoever adds to it raise nothing more precise
+            name = getattr(schema, "__name__", type(schema).__name__)
+            raise BadRequest(
+                f"The model {quoted(name)} cannot be written as a schema: {cause_of(error)}."
+            ) from error
     if isinstance(schema, str):
         if len(schema) > MOST_CHARACTERS:
             raise BadRequest(
@@ -85,12 +102,36 @@ def read_schema(schema: object) -> Schema:
     return schema
 
 
+def _check_references(root: object) -> None:
+    """Refuse references that another schema's name leads elsewhere: a part with an $id is one of its own."""
+    waiting: list[tuple[object, object]] = [(root, None)]
+    while waiting:
+        here, owner = waiting.pop()
+        parts: Iterable[object] = here if isinstance(here, list) else ()
+        if isinstance(here, Mapping):
+            parts, name, target = here.values(), here.get("$id"), here.get("$ref")
+            if here is not root and isinstance(name, str) and not name.startswith("#"):
+                owner = name
+            if owner is not None and isinstance(target, str) and target.startswith("#"):
+                raise BadRequest(
+                    f"The reference {quoted(target)} stands in a part whose $id is {quoted(owner)}, so it "
+                    "leads into that part, which is not supported. Leave out the $id."
+                )
+        waiting.extend((part, owner) for part in parts)
+
+
 @dataclass
 class _Writer:
     root: Schema
     exact: bool
     states: int = 0
     """Made so far."""
+    empty: Empty | None = None
+    """Why the first part that no value fits has none."""
+
+    @cached_property
+    def _allowance(self) -> Allowance:
+        return Allowance(self._resolved, lambda schema: self._of_type("string", schema, 0))
 
     def value(self, schema: Schema, depth: int) -> ByteAutomaton | None:
         """The texts of a schema's values; None where there are none."""
@@ -101,8 +142,7 @@ class _Writer:
         return made
 
     def _value(self, schema: Schema, depth: int) -> ByteAutomaton | None:
-        if depth > MOST_NESTED:
-            raise BadRequest(f"The schema is nested more than {MOST_NESTED} deep, or without end.")
+        check_depth(depth)
         if schema is True or schema == {}:
             return anything(DEPTH)
         if schema is False:
@@ -139,9 +179,15 @@ class _Writer:
     def _target(self, name: object) -> Schema:
         if not isinstance(name, str) or not name.startswith("#"):
             raise BadRequest(f"The reference {quoted(name)} leads outside of the schema.")
+        first, *steps = name[1:].split("/")
+        if first:
+            raise BadRequest(
+                f"The reference {quoted(name)} leads to an anchor, which is not supported. Write the path, "
+                "such as #/$defs/name."
+            )
         here = self.root
-        for step in filter(None, name[1:].split("/")):
-            key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%")
+        for step in steps:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
             if isinstance(here, list) and key.isdecimal() and int(key) < len(here):
                 here = here[int(key)]
             elif isinstance(here, Mapping) and key in here:
@@ -151,9 +197,15 @@ class _Writer:
         return here
 
     def _both(self, one: Schema, other: Schema, depth: int) -> Schema:
-        """What two schemas say together."""
-        if depth > MOST_NESTED:
-            raise BadRequest(f"The schema is nested more than {MOST_NESTED} deep, or without end.")
+        """What two schemas say together; False where no value is both."""
+        try:
+            return self._together(one, other, depth)
+        except Empty as error:
+            self.empty = self.empty or error
+            return False
+
+    def _together(self, one: Schema, other: Schema, depth: int) -> Schema:
+        check_depth(depth)
         if isinstance(other, Mapping) and ("$ref" in other or "allOf" in other):
             other = self._resolved(other, depth + 1)
         if one is False or other is False:
@@ -196,15 +248,7 @@ class _Writer:
     ) -> Any:
         """What two schemas say together under one keyword."""
         a, b = one[name], other[name]
-        if (a == b and same(a, b)) or name in (
-            "title",
-            "description",
-            "default",
-            "examples",
-            "$schema",
-            "$id",
-            "id",
-        ):
+        if same(a, b) or name in ANNOTATIONS:
             return a
         if name == "properties":
             shared = {key: self._both(a[key], b[key], depth + 1) for key in a if key in b}
@@ -223,14 +267,18 @@ class _Writer:
         if name in ITEMS:
             return a
         if name == "enum":
-            return [each for each in a if any(same(each, also) for also in b)]
+            shared_values = [each for each in a if any(same(each, also) for also in b)]
+            if not shared_values:
+                raise Empty("The schema allows no value: two lists of its enum share none.")
+            return shared_values
         if name in ("$defs", "definitions"):
             return {**a, **b}
         if name in EITHER:
             return [
                 self._both(x, y, depth + 1) for x in listed(one, name) for y in listed(other, name)
             ]
-        raise BadRequest(f"The schema says {name} twice of one value, which cannot be joined here.")
+        kind = Empty if name == "const" else BadRequest
+        raise kind(f"The schema says {name} twice of one value, which cannot be joined here.")
 
     def _types(self, schema: Mapping[str, Any]) -> Sequence[str]:
         kinds = schema.get("type")
@@ -240,6 +288,14 @@ class _Writer:
         return about if about and not self.exact else [kind for kind in TYPES if kind != "integer"]
 
     def _of_type(self, kind: str, schema: Mapping[str, Any], depth: int) -> ByteAutomaton | None:
+        """The texts of a schema's values of one type; None where there are none."""
+        try:
+            return self._made(kind, schema, depth)
+        except Empty as error:
+            self.empty = self.empty or error
+            return None
+
+    def _made(self, kind: str, schema: Mapping[str, Any], depth: int) -> ByteAutomaton | None:
         if kind in ("null", "boolean"):
             return _leaf("null" if kind == "null" else "true|false")
         if kind == "string":
@@ -256,18 +312,8 @@ class _Writer:
         if "const" in schema and "enum" in schema:
             values = [each for each in values if any(same(each, also) for also in schema["enum"])]
         rest = {key: each for key, each in schema.items() if key not in ("const", "enum")}
-        spelled = dict.fromkeys(json.dumps(each, ensure_ascii=False) for each in values)
-        made = algebra.one_of(each.encode() for each in spelled)
-        if made is None or not any(name in rest for name in ("type", *WORDS)):
-            return made
-        if not any(name in rest for name in WORDS):
-            kinds = rest["type"] if isinstance(rest["type"], list) else [rest["type"]]
-            fits = [
-                each for each in spelled if any(is_of(json.loads(each), kind) for kind in kinds)
-            ]
-            return algebra.one_of(each.encode() for each in fits)
-        others = _Writer(self.root, exact=True).value(rest, depth + 1)
-        return None if others is None else algebra.both(made, others)
+        fits = [each for each in values if self._allowance.allows(rest, each, depth)]
+        return algebra.one_of(_spelled(each).encode() for each in fits)
 
     def _string(self, schema: Mapping[str, Any]) -> ByteAutomaton | None:
         least, most = count_of(schema, "minLength"), count_of(schema, "maxLength", None)
@@ -333,7 +379,7 @@ class _Writer:
     def _members(self, schema: Mapping[str, Any], depth: int) -> ByteAutomaton | None:
         """An object."""
         declared = schema.get("properties", {})
-        needed = schema.get("required", [])
+        needed = list(dict.fromkeys(schema.get("required", ())))
         for name in ("patternProperties", "propertyNames"):
             if schema.get(name, True) not in (True, {}):
                 raise unsupported(name)
@@ -398,8 +444,8 @@ def _between(before: bytes, inside: ByteAutomaton | None, behind: bytes) -> Byte
     return algebra.joined([algebra.literal(before), inside, algebra.literal(behind)])
 
 
-def _spelled(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
+def _spelled(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 @lru_cache(100)
