@@ -82,7 +82,7 @@ class ByteAutomaton:
         """[S]: bytes that follow in every accepted text."""
         ways = (self.next != DEAD).sum(axis=1)
         single = np.flatnonzero((ways == 1) & ~self.accepting)
-        behind = self.next[single].max(axis=1)
+        behind = self.next.max(axis=1)[single]
         certain = np.zeros(self.states, dtype=np.int64)
         while True:
             longer = certain[behind] + 1
