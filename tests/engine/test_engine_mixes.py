@@ -68,7 +68,9 @@ def served(
     model: Model, requests: Sequence[Drawn], draw: random.Random
 ) -> list[tuple[Recorded, Handle]]:
     """In one engine, with a drawn budget and bound; some are cancelled at a drawn turn."""
-    each = max(model.engine().submit(r.asked, r.method, n=r.samples)._job.most_bytes for r in requests)
+    each = max(
+        model.engine().submit(r.asked, r.method, n=r.samples)._job.most_bytes for r in requests
+    )
     engine = model.engine(budget=draw.choice([8, 40, 200, 1024]), memory=draw.randint(1, 4) * each)
     waiting, made = list(requests), []
     for _ in range(10_000):

@@ -38,7 +38,9 @@ def main() -> None:
 
 def _made(structure: Structure) -> bytes:
     made, arrays = structure.automaton(), io.BytesIO()
-    np.savez_compressed(arrays, next=made.next, accepting=made.accepting, start=np.array(made.start))
+    np.savez_compressed(
+        arrays, next=made.next, accepting=made.accepting, start=np.array(made.start)
+    )
     return arrays.getvalue()
 
 
