@@ -11,10 +11,11 @@ from typing import Any
 from archer.structure.byte_automaton import ByteAutomaton
 from archer.structure.keywords import (
     EITHER,
-    REFUSED,
     SUBJECTS,
     bound,
     check_depth,
+    check_kept,
+    check_names,
     count_of,
     is_of,
     items_of,
@@ -44,9 +45,7 @@ class Allowance:
         schema = self.resolved(schema, depth)
         if isinstance(schema, bool):
             return schema
-        for name in REFUSED:
-            if name in schema:
-                raise unsupported(name)
+        check_kept(schema)
         return self._is_one(schema, value, depth) and self._fits(schema, value, depth)
 
     def _is_one(self, schema: Mapping[str, Any], value: Any, depth: int) -> bool:
@@ -96,9 +95,7 @@ class Allowance:
         )
 
     def _members(self, schema: Mapping[str, Any], value: Mapping[str, Any], depth: int) -> bool:
-        for name in ("patternProperties", "propertyNames"):
-            if schema.get(name, True) not in (True, {}):
-                raise unsupported(name)
+        check_names(schema)
         if not all(name in value for name in schema.get("required", ())):
             return False
         declared, others = schema.get("properties", {}), schema.get("additionalProperties", True)

@@ -118,6 +118,20 @@ def check_depth(depth: int) -> None:
         raise BadRequest(f"The schema is nested more than {MOST_NESTED} deep, or without end.")
 
 
+def check_kept(schema: Mapping[str, Any]) -> None:
+    """Refuse keywords that would have to be kept of any value and cannot be."""
+    for name in REFUSED:
+        if name in schema:
+            raise unsupported(name)
+
+
+def check_names(schema: Mapping[str, Any]) -> None:
+    """The same of what is said about the names of an object; true and {} say nothing."""
+    for name in ("patternProperties", "propertyNames"):
+        if schema.get(name, True) not in (True, {}):
+            raise unsupported(name)
+
+
 def listed(schema: Mapping[str, Any], name: str) -> Sequence[Any]:
     value = schema[name]
     if not isinstance(value, list) or not value:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from functools import cache, cached_property, lru_cache
 from itertools import zip_longest
 from typing import Any
-from urllib.parse import unquote
 
 from archer.errors import BadRequest, cause_of, quoted
 from archer.structure import algebra, pattern
@@ -34,11 +33,12 @@ from archer.structure.keywords import (
     ITEMS,
     LEAST,
     MOST,
-    REFUSED,
     SUBJECTS,
     TYPES,
     bound,
     check_depth,
+    check_kept,
+    check_names,
     check_shapes,
     count_of,
     items_of,
@@ -48,6 +48,7 @@ from archer.structure.keywords import (
     unsupported,
 )
 from archer.structure.numbers import NUMBER, beside, between, whole_between
+from archer.structure.references import check_references, target
 
 DEPTH = 3
 """How deep arrays and objects are nested where a schema leaves a value open."""
@@ -67,7 +68,7 @@ def automaton_of(schema: object, *, exact: bool = False) -> ByteAutomaton:
     of others, and a schema without a type has the one that its keywords speak of.  `exact` takes both to the
     letter: other properties may follow, and keywords say nothing about values of other types.
     """
-    _check_references(schema)
+    check_references(schema)
     writer = _Writer(schema, exact)
     made = writer.value(schema, 0)
     if made is None and writer.empty is not None:
@@ -102,24 +103,6 @@ def read_schema(schema: object) -> Schema:
     return schema
 
 
-def _check_references(root: object) -> None:
-    """Refuse references that another schema's name leads elsewhere: a part with an $id is one of its own."""
-    waiting: list[tuple[object, object]] = [(root, None)]
-    while waiting:
-        here, owner = waiting.pop()
-        parts: Iterable[object] = here if isinstance(here, list) else ()
-        if isinstance(here, Mapping):
-            parts, name, target = here.values(), here.get("$id"), here.get("$ref")
-            if here is not root and isinstance(name, str) and not name.startswith("#"):
-                owner = name
-            if owner is not None and isinstance(target, str) and target.startswith("#"):
-                raise BadRequest(
-                    f"The reference {quoted(target)} stands in a part whose $id is {quoted(owner)}, so it "
-                    "leads into that part, which is not supported. Leave out the $id."
-                )
-        waiting.extend((part, owner) for part in parts)
-
-
 @dataclass
 class _Writer:
     root: Schema
@@ -150,9 +133,7 @@ class _Writer:
         schema = self._resolved(schema, depth)
         if isinstance(schema, bool):
             return self._value(schema, depth)
-        for name in REFUSED:
-            if name in schema:
-                raise unsupported(name)
+        check_kept(schema)
         for name in EITHER:
             if name in schema:
                 rest = {key: each for key, each in schema.items() if key != name}
@@ -168,33 +149,13 @@ class _Writer:
             rest = {key: each for key, each in schema.items() if key not in ("$ref", "allOf")}
             parts = list(listed(schema, "allOf")) if "allOf" in schema else []
             if "$ref" in schema:
-                parts.append(self._target(schema["$ref"]))
+                parts.append(target(self.root, schema["$ref"]))
             for part in parts:
                 rest = self._both(rest, part, depth)
             schema = rest
         if not isinstance(schema, bool):
             check_shapes(schema)
         return schema
-
-    def _target(self, name: object) -> Schema:
-        if not isinstance(name, str) or not name.startswith("#"):
-            raise BadRequest(f"The reference {quoted(name)} leads outside of the schema.")
-        first, *steps = name[1:].split("/")
-        if first:
-            raise BadRequest(
-                f"The reference {quoted(name)} leads to an anchor, which is not supported. Write the path, "
-                "such as #/$defs/name."
-            )
-        here = self.root
-        for step in steps:
-            key = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(here, list) and key.isdecimal() and int(key) < len(here):
-                here = here[int(key)]
-            elif isinstance(here, Mapping) and key in here:
-                here = here[key]
-            else:
-                raise BadRequest(f"The reference {quoted(name)} leads to nothing.")
-        return here
 
     def _both(self, one: Schema, other: Schema, depth: int) -> Schema:
         """What two schemas say together; False where no value is both."""
@@ -380,9 +341,7 @@ class _Writer:
         """An object."""
         declared = schema.get("properties", {})
         needed = list(dict.fromkeys(schema.get("required", ())))
-        for name in ("patternProperties", "propertyNames"):
-            if schema.get(name, True) not in (True, {}):
-                raise unsupported(name)
+        check_names(schema)
         others = schema.get("additionalProperties", self.exact or not declared)
         names = [*declared, *(name for name in needed if name not in declared)]
         more = anything(DEPTH - 1) if others is True else self.value(others, depth + 1)
